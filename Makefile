@@ -1,0 +1,58 @@
+# make demo   sets itself up and shows a conversation being remembered, over real HTTP, on this machine alone
+# make test   sets itself up and passes the tests
+PYTHON ?= python3
+VENV   ?= .venv
+PY      = $(VENV)/bin/python
+SUITE   = -q
+
+.PHONY: demo test test-all lint bench conformance stress contract kill soak fuzz lock clean setup setup-dev
+
+setup: $(VENV)/.run
+setup-dev: $(VENV)/.dev
+
+$(VENV)/bin/python:
+	@echo "==> making $(VENV) with $$($(PYTHON) --version)"
+	@$(PYTHON) -m venv $(VENV)
+
+$(VENV)/.run: requirements.lock pyproject.toml | $(VENV)/bin/python
+	@echo "==> installing what runs ($$(grep -c == requirements.lock) locked packages; under a minute)"
+	@$(PY) -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements.lock
+	@$(PY) -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
+	@touch $@
+
+$(VENV)/.dev: requirements-dev.lock pyproject.toml | $(VENV)/bin/python
+	@echo "==> installing tests and linters ($$(grep -c == requirements-dev.lock) locked packages; one to two minutes)"
+	@$(PY) -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements-dev.lock
+	@$(PY) -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
+	@touch $@ $(VENV)/.run
+
+demo: setup
+	@$(PY) -m honcho_actors.cli demo
+
+test: setup-dev
+	@$(PY) -m pytest $(SUITE)
+
+# Every supported Python that is present, each in an environment of its own.
+test-all: test
+	@for version in 3.11 3.12 3.13; do \
+	    found=$$(.ci/find-python $$version) || { echo "==> CPython $$version is not here: skipped"; continue; }; \
+	    echo "==> CPython $$version: $$found"; \
+	    $(MAKE) --no-print-directory test PYTHON=$$found VENV=.venv-$$version || exit 1; \
+	done
+
+lint: setup-dev
+	@$(PY) -m ruff check .
+	@$(PY) -m ruff format --check .
+	@$(PY) -m mypy
+	@$(VENV)/bin/lint-imports --no-logo
+
+bench: setup-dev
+	@for name in $$(ls benchmarks/*.py | grep -v '/_' | xargs -n1 basename -s .py); do \
+	    echo "==> benchmarks.$$name"; $(PY) -m benchmarks.$$name --json || exit 1; done
+
+lock:
+	@.ci/lock
+
+clean:
+	@rm -rf .venv .venv-3.* .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache dist build *.egg-info .state
+	@find . -name __pycache__ -type d -prune -exec rm -rf {} +

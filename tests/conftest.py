@@ -1,0 +1,90 @@
+"""What every test stands on: the tripwire, and a home that is not the developer's.
+
+The tripwire refuses, by raising, every connection and every name look-up that leaves this machine. It raises rather
+than returning an error because the product turns errors into values, and a value would hide the leak.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import os
+import socket
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+SHARED = Path(__file__).resolve().parent.parent.parent / "shared"
+"""Material that may stand beside the clone; a test that reads it skips, with the reason, where it is absent."""
+
+_connect = socket.socket.connect
+_connect_ex = socket.socket.connect_ex
+_getaddrinfo = socket.getaddrinfo
+
+
+class LeftTheMachine(BaseException):
+    """A test tried to reach a host that is not loopback. A BaseException: no handler of the product may swallow it."""
+
+
+def _is_loopback(host: object) -> bool:
+    if host is None:
+        return True
+    text = host.decode("ascii", "replace") if isinstance(host, bytes) else str(host)
+    if text in ("", "localhost") or text.endswith(".localhost"):
+        return True
+    try:
+        return ipaddress.ip_address(text.split("%")[0]).is_loopback
+    except ValueError:
+        return False
+
+
+def _check(address: object) -> None:
+    if isinstance(address, tuple) and address and not _is_loopback(address[0]):
+        raise LeftTheMachine(f"a test tried to connect to {address[0]!r}")
+
+
+@pytest.fixture(autouse=True, scope="session")
+def tripwire() -> Iterator[None]:
+    """Refuses any host but loopback, for sockets, for asyncio and for name resolution."""
+
+    def connect(self: socket.socket, address: Any) -> None:
+        _check(address)
+        _connect(self, address)
+
+    def connect_ex(self: socket.socket, address: Any) -> int:
+        _check(address)
+        return _connect_ex(self, address)
+
+    def getaddrinfo(host: Any, *args: Any, **kwargs: Any) -> Any:
+        if not _is_loopback(host):
+            raise LeftTheMachine(f"a test tried to resolve {host!r}")
+        return _getaddrinfo(host, *args, **kwargs)
+
+    patch = pytest.MonkeyPatch()
+    patch.setattr(socket.socket, "connect", connect)
+    patch.setattr(socket.socket, "connect_ex", connect_ex)
+    patch.setattr(socket, "getaddrinfo", getaddrinfo)
+    yield
+    patch.undo()
+
+
+@pytest.fixture(autouse=True)
+def clean_environment(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """No HONCHO_* of the developer's reaches a test, and nothing is written to the developer's home."""
+    for name in list(os.environ):
+        if name.startswith(("HONCHO_", "XDG_", "http_proxy", "https_proxy", "HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY")):
+            if name in ("HONCHO_CONTRACT_URL",):
+                continue
+            monkeypatch.delenv(name)
+    home = tmp_path / "home"
+    home.mkdir(mode=0o700)
+    monkeypatch.setenv("HOME", str(home))
+
+
+@pytest.fixture(scope="session")
+def shared() -> Path:
+    """The folder of shared material, or a skip that says why."""
+    if not SHARED.is_dir():
+        pytest.skip("the shared material is not beside this clone")
+    return SHARED
