@@ -1,12 +1,85 @@
-"""Every refusal has a name, and is raised in the thread of the caller that it concerns. The tree is unharmed by any of them."""
+"""Every refusal has a name, raised in the thread of the caller that it concerns; the tree is unharmed by any of them."""
 
 from __future__ import annotations
 
 import pykka
 
+from supervision.spec_errors import (
+    AlreadyPresent,
+    AlreadyStarted,
+    BadArgs,
+    BadAutoShutdown,
+    BadChildren,
+    BadClass,
+    BadCombination,
+    BadExtraArgs,
+    BadId,
+    BadIntensity,
+    BadKwargs,
+    BadMaxChildren,
+    BadName,
+    BadPeriod,
+    BadRestart,
+    BadReturn,
+    BadShutdown,
+    BadSignificant,
+    BadSpec,
+    BadStartTimeout,
+    BadStrategy,
+    BadWatchdog,
+    ByRefOnly,
+    DuplicateId,
+    MaxChildren,
+    NotFound,
+    Restarting,
+    Running,
+    ShuttingDown,
+    StartError,
+    StartTimeout,
+    SupervisionError,
+    TooManyAbandoned,
+)
 
-class SupervisionError(Exception):
-    """Base of what this package raises on its own account."""
+__all__ = [
+    "AlreadyPresent",
+    "AlreadyStarted",
+    "BadArgs",
+    "BadAutoShutdown",
+    "BadChildren",
+    "BadClass",
+    "BadCombination",
+    "BadExtraArgs",
+    "BadId",
+    "BadIntensity",
+    "BadKwargs",
+    "BadMaxChildren",
+    "BadName",
+    "BadPeriod",
+    "BadRestart",
+    "BadReturn",
+    "BadShutdown",
+    "BadSignificant",
+    "BadSpec",
+    "BadStartTimeout",
+    "BadStrategy",
+    "BadWatchdog",
+    "ByRefOnly",
+    "CallTimeout",
+    "CallingSelf",
+    "DuplicateId",
+    "MaxChildren",
+    "NoProc",
+    "NotFound",
+    "Overloaded",
+    "Restarting",
+    "Running",
+    "ShuttingDown",
+    "StartError",
+    "StartTimeout",
+    "SupervisionError",
+    "TooManyAbandoned",
+    "WouldBlockLoop",
+]
 
 
 class NoProc(SupervisionError, pykka.ActorDeadError):
@@ -27,52 +100,3 @@ class CallingSelf(SupervisionError):
 
 class WouldBlockLoop(SupervisionError):
     """A blocking call on a thread that runs an event loop. Await the asynchronous form instead."""
-
-
-class StartError(SupervisionError):
-    """An actor, a child or a whole tree did not start. `child` names the child, `reason` says why; `__cause__` is the original."""
-
-    def __init__(self, message: str, *, child: object = None, reason: object = None) -> None:
-        super().__init__(message)
-        self.child = child
-        self.reason = reason
-
-
-class StartTimeout(StartError):
-    """`on_start` took longer than `start_timeout`; the half-started actor was killed."""
-
-
-class TooManyAbandoned(StartError):
-    """The runtime has abandoned as many hung threads as it may; nothing is started in their place."""
-
-
-class NotFound(SupervisionError):
-    """The supervisor has no such child."""
-
-
-class Running(SupervisionError):
-    """The child is running; this call wants one that is not."""
-
-
-class Restarting(SupervisionError):
-    """The child is being restarted; this call wants one that is at rest."""
-
-
-class AlreadyStarted(SupervisionError):
-    """The id or the name is taken by a running actor: `ref`."""
-
-    def __init__(self, message: str, ref: object = None) -> None:
-        super().__init__(message)
-        self.ref = ref
-
-
-class AlreadyPresent(SupervisionError):
-    """The id is taken by a child that is not running."""
-
-
-class MaxChildren(SupervisionError):
-    """The dynamic supervisor holds as many children as it may."""
-
-
-class BadCombination(SupervisionError, ValueError):
-    """Two values that are each legal and together make no sense."""

@@ -7,11 +7,33 @@ whoever holds a `ChildSpec` or a `TreeSpec` never checks again. Durations are se
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from enum import Enum, StrEnum
 from types import MappingProxyType
 from typing import Any, Final, Literal
+
+from supervision.spec_errors import (
+    BadArgs,
+    BadAutoShutdown,
+    BadChildren,
+    BadClass,
+    BadCombination,
+    BadExtraArgs,
+    BadId,
+    BadIntensity,
+    BadKwargs,
+    BadMaxChildren,
+    BadName,
+    BadPeriod,
+    BadRestart,
+    BadShutdown,
+    BadSignificant,
+    BadStartTimeout,
+    BadStrategy,
+    BadWatchdog,
+    DuplicateId,
+)
 
 DEFAULT_INTENSITY: Final = 3
 """Restarts that a supervisor admits within its period (Elixir's default; Erlang's is 1)."""
@@ -73,177 +95,6 @@ class AutoShutdown(StrEnum):
     ALL_SIGNIFICANT = "all_significant"
 
 
-class SupervisionError(Exception):
-    """Base of every error that this package raises at a caller."""
-
-
-class BadSpec(SupervisionError, ValueError):
-    """A field of a spec or a flag of a supervisor has a value that cannot work. `field` names it."""
-
-    field: str = "spec"
-
-    def __init__(self, value: object, wanted: str) -> None:
-        super().__init__(f"{self.field} must be {wanted}, not {_show(value)}")
-        self.value_type = type(value).__name__
-
-
-class BadId(BadSpec):
-    field = "id"
-
-
-class BadClass(BadSpec):
-    field = "actor_class"
-
-
-class BadArgs(BadSpec):
-    field = "args"
-
-
-class BadKwargs(BadSpec):
-    field = "kwargs"
-
-
-class BadRestart(BadSpec):
-    field = "restart"
-
-
-class BadShutdown(BadSpec):
-    field = "shutdown"
-
-
-class BadSignificant(BadSpec):
-    field = "significant"
-
-
-class BadName(BadSpec):
-    field = "name"
-
-
-class BadStartTimeout(BadSpec):
-    field = "start_timeout"
-
-
-class BadWatchdog(BadSpec):
-    field = "watchdog"
-
-
-class BadStrategy(BadSpec):
-    field = "strategy"
-
-
-class BadIntensity(BadSpec):
-    field = "intensity"
-
-
-class BadPeriod(BadSpec):
-    field = "period"
-
-
-class BadAutoShutdown(BadSpec):
-    field = "auto_shutdown"
-
-
-class BadMaxChildren(BadSpec):
-    field = "max_children"
-
-
-class BadExtraArgs(BadSpec):
-    field = "extra_args"
-
-
-class BadChildren(BadSpec):
-    field = "children"
-
-
-class DuplicateId(BadSpec):
-    """Two children of one supervisor have the same id."""
-
-    field = "children"
-
-    def __init__(self, child_id: object) -> None:
-        ValueError.__init__(self, f"duplicate child id {_show(child_id)}")
-        self.child_id = child_id
-
-
-class BadCombination(BadSpec):
-    """Two fields that are fine alone contradict each other."""
-
-    field = "significant"
-
-    def __init__(self, why: str) -> None:
-        ValueError.__init__(self, why)
-
-
-class BadReturn(SupervisionError, TypeError):
-    """A supervisor's `init` returned neither a `TreeSpec` nor `IGNORE`."""
-
-    def __init__(self, where: str, value: object) -> None:
-        super().__init__(f"{where} returned a {type(value).__name__}; wanted a TreeSpec or IGNORE")
-
-
-class StartError(SupervisionError):
-    """A child did not start; nothing of it is left. The original error is the `__cause__`."""
-
-    def __init__(self, child_id: object, why: BaseException | str) -> None:
-        told = why if isinstance(why, str) else type(why).__name__
-        super().__init__(f"child {_show(child_id)} did not start: {told}")
-        self.child_id = child_id
-        if isinstance(why, BaseException):
-            self.__cause__ = why
-
-
-class StartTimeout(StartError):
-    """`on_start` did not return within `start_timeout`; the attempt was killed."""
-
-    def __init__(self, child_id: object, seconds: float) -> None:
-        super().__init__(child_id, f"no word within {seconds} s")
-
-
-class NotFound(SupervisionError, LookupError):
-    """The supervisor has no such child."""
-
-
-class Running(SupervisionError):
-    """The child runs (or is being started or stopped); only a child that is down can be restarted or deleted."""
-
-
-class Restarting(SupervisionError):
-    """The child waits for the next attempt of a failed restart."""
-
-
-class AlreadyStarted(SupervisionError):
-    """The id, or the registered name, belongs to a child that runs: `ref`."""
-
-    def __init__(self, child_id: object, ref: Any = None) -> None:
-        super().__init__(f"{_show(child_id)} is already started")
-        self.child_id = child_id
-        self.ref = ref
-
-
-class AlreadyPresent(SupervisionError):
-    """The id belongs to a child that is not running; use `restart_child` or `delete_child`."""
-
-
-class MaxChildren(SupervisionError):
-    """The dynamic supervisor is full."""
-
-
-class ByRefOnly(SupervisionError, TypeError):
-    """Children of a dynamic supervisor are addressed by ref, and cannot be restarted or deleted by id."""
-
-
-class ShuttingDown(SupervisionError):
-    """The supervisor is ending and starts nobody any more."""
-
-
-def _show(value: object) -> str:
-    """A value for an error text: ids and words as they are, anything else by its type (arguments may be private)."""
-    if isinstance(value, str | int | float | bool | Enum) or value is None:
-        text = repr(value)
-        return text if len(text) <= 80 else text[:77] + "..."
-    return f"a {type(value).__name__}"
-
-
 def _number(value: object) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool) and not math.isnan(value)
 
@@ -272,7 +123,7 @@ class ChildSpec:
     id: object
     actor_class: type[Any]
     args: tuple[Any, ...] = field(default=(), repr=False)
-    kwargs: Mapping[str, Any] = field(default=_EMPTY, repr=False)
+    kwargs: Mapping[str, Any] = field(default_factory=lambda: _EMPTY, repr=False)
     restart: Restart = Restart.PERMANENT
     shutdown: Budget = _UNSET
     significant: bool = False
@@ -433,7 +284,7 @@ def tree(
     period: float = DEFAULT_PERIOD,
     auto_shutdown: AutoShutdown = AutoShutdown.NEVER,
 ) -> TreeSpec:
-    """What a supervisor's `init` returns. The strategy has no default: it is the one thing that must be thought about."""
+    """What a supervisor's `init` returns. The strategy has no default: it is the one thing to think about."""
     flags = Flags(strategy=strategy, intensity=intensity, period=period, auto_shutdown=auto_shutdown)
     return TreeSpec(flags, children)  # type: ignore[arg-type]
 
@@ -474,7 +325,7 @@ def check_child(flags: Flags, spec: object) -> ChildSpec:
 
 def check_max_children(value: object) -> None:
     """Refuses a limit that is not an int >= 0 or INFINITY."""
-    if isinstance(value, bool) or not (isinstance(value, int) or value == INFINITY) or value < 0:  # type: ignore[operator]
+    if isinstance(value, bool) or not (isinstance(value, int) or value == INFINITY) or value < 0:
         raise BadMaxChildren(value, "an int >= 0 or INFINITY")
 
 
@@ -514,7 +365,4 @@ def _startable(cls: type[Any]) -> bool:
     """An actor has the three hooks, a supervisor says so by `child_kind`."""
     if getattr(cls, "child_kind", None) == "supervisor":
         return True
-    hooks: list[Callable[..., Any] | None] = [
-        getattr(cls, hook, None) for hook in ("on_start", "on_receive", "on_stop")
-    ]
-    return all(callable(hook) for hook in hooks)
+    return all(callable(getattr(cls, hook, None)) for hook in ("on_start", "on_receive", "on_stop"))
