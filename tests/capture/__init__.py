@@ -1,0 +1,1 @@
+"""Capture: what is accepted, delivered, set aside."""

@@ -1,0 +1,1 @@
+"""How the kill test is held."""
