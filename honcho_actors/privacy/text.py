@@ -1,0 +1,170 @@
+"""Text as it travels and text as it is inspected: cleaning, clipping by graphemes, cutting, and the form that rules
+see.
+
+Everything here is linear in the length of its input, whatever the input is. Nothing here decides what is a credential.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Iterator
+from functools import cache
+
+import regex
+
+POINTS_PER_GRAPHEME = 16
+"""A clip of n graphemes holds at most 16 n code points: without a cap one letter with a megabyte of accents is one
+grapheme."""
+
+_GRAPHEME = regex.compile(r"\X")
+_UNSENDABLE = re.compile("[\x00\ud800-\udfff]")
+_SPECIAL_TOKEN = re.compile(r"<\|([A-Za-z0-9_]{1,32})\|>")
+"""Honcho answers 422 to a whole batch whose text holds such a token of its tokenizer."""
+
+
+def travelling(text: str) -> str:
+    """The text in the form that can be sent: trimmed, no NUL, no lone surrogate, no tokenizer control word.
+    Idempotent."""
+    if _UNSENDABLE.search(text):
+        text = _UNSENDABLE.sub(lambda found: "" if found[0] == "\x00" else "\ufffd", text)
+    if "<|" in text:
+        text = _SPECIAL_TOKEN.sub(r"<| \1 |>", text)
+    return text.strip()
+
+
+def clip(text: str, budget: int) -> str:
+    """At most `budget` user-perceived characters from the start of `text`; no character is ever split."""
+    if len(text) <= budget:
+        return text
+    head = text[: budget * POINTS_PER_GRAPHEME + 1]
+    if head.isascii() and "\r" not in head:
+        return text[:budget]
+    end = 0
+    for count, found in enumerate(_GRAPHEME.finditer(head)):
+        if count >= budget or found.end() > budget * POINTS_PER_GRAPHEME:
+            break
+        end = found.end()
+    return text[:end]
+
+
+def cut(text: str, size: int) -> Iterator[str]:
+    """Pieces of at most `size` code points that join to exactly `text`.
+
+    A cut prefers the last paragraph, line, sentence or word end in the last quarter of a piece and never splits a
+    character, unless that one character alone is longer than `size`.
+    """
+    start = 0
+    while len(text) - start > size:
+        end = start + size
+        floor = start + size - size // 4
+        for mark in ("\n\n", "\n", ". ", "。", " "):
+            found = text.rfind(mark, floor, end)
+            if found > start:
+                end = found + len(mark)
+                break
+        else:
+            end = _boundary(text, start, end)
+        yield text[start:end]
+        start = end
+    yield text[start:]
+
+
+def _boundary(text: str, start: int, end: int) -> int:
+    """The last grapheme boundary at or before `end`, looked for from a little way back; `end` itself when there is
+    none."""
+    base = max(start, end - 64)
+    best = 0
+    for found in _GRAPHEME.finditer(text[base : end + 64]):
+        if base + found.start() > end:
+            break
+        best = base + found.start()
+    return best if best > start else end
+
+
+_INVISIBLE_EXTRA = (0x034F, 0x115F, 0x1160, 0x17B4, 0x17B5, 0x2800, 0x3164, 0xFFA0)
+_LOOKALIKE = str.maketrans(
+    dict(
+        zip(
+            "АВЕЅІЈКМНОРСТХУасеѕіјорхуԁԛԝΑΒΕΖΗΙΚΜΝΟΡΤΥΧο",
+            "ABESIJKMHOPCTXYacesijopxydqwABEZHIKMNOPTYXo",
+            strict=True,
+        )
+    )
+)
+"""Cyrillic and Greek letters that read as Latin ones; applied only inside a word that holds both."""
+
+
+_LOOKED_AT = (
+    (0x80, 0x3400),
+    (0xA640, 0xAC00),
+    (0xF900, 0x10000),
+    (0x110BD, 0x110CE),
+    (0x13430, 0x13460),
+    (0x1BCA0, 0x1BCA4),
+    (0x1D173, 0x1D17B),
+    (0x1D400, 0x1D800),
+    (0x1F100, 0x1F200),
+    (0xE0000, 0xE0080),
+)
+"""Where format characters and compatibility characters live; ideographs, syllables and private use hold none."""
+
+
+@cache
+def _tables() -> tuple[dict[int, str | None], re.Pattern[str]]:
+    """What is removed or replaced before rules look, and a pattern that finds whether there is any of it.
+
+    Removed: everything invisible (format characters, variation selectors, fillers, controls other than white space).
+    Replaced: every compatibility character whose plain form is ASCII (full width, mathematical, circled, superscript),
+    other white space by a space, and letter I with dot (its lower case would change the length of the text).
+    """
+    table: dict[int, str | None] = {0x0130: "I", 0x7F: None}
+    table |= {point: None for point in range(0x20) if chr(point) not in "\t\n\r\x0b\x0c"}
+    for point in (point for first, end in _LOOKED_AT for point in range(first, end)):
+        char = chr(point)
+        category = unicodedata.category(char)
+        if category in ("Cf", "Cc") and point != 0x85:
+            table[point] = None
+        elif category in ("Zs", "Zl", "Zp"):
+            table[point] = " " if category == "Zs" else "\n"
+        elif category[0] not in "CM":
+            plain = unicodedata.normalize("NFKC", char)
+            if plain != char and plain.isascii() and plain.strip():
+                table[point] = plain
+    table |= dict.fromkeys((*range(0xFE00, 0xFE10), *range(0xE0100, 0xE01F0), *range(0x180B, 0x1810)))
+    table |= dict.fromkeys(_INVISIBLE_EXTRA)
+    return table, re.compile("[" + _ranges(sorted(table)) + "]")
+
+
+def _ranges(points: list[int]) -> str:
+    parts: list[str] = []
+    first = last = points[0]
+    for point in [*points[1:], -1]:
+        if point == last + 1:
+            last = point
+            continue
+        parts.append(f"\\U{first:08x}" if first == last else f"\\U{first:08x}-\\U{last:08x}")
+        first = last = point
+    return "".join(parts)
+
+
+_ASCII_CONTROL = re.compile("[\x00-\x08\x0e-\x1f\x7f]")
+_MIXED = re.compile("[A-Za-z][\u0370-\u052f]|[\u0370-\u052f][A-Za-z]")
+_WORD = re.compile("[A-Za-z0-9\u0370-\u052f_-]{2,64}")
+
+
+def inspected(text: str) -> str:
+    """The form that rules look at: what a person reads, in plain characters. Never sent, never stored."""
+    if text.isascii():
+        return _ASCII_CONTROL.sub("", text) if _ASCII_CONTROL.search(text) else text
+    table, found = _tables()
+    if found.search(text):
+        text = text.translate(table)
+    if _MIXED.search(text):
+        text = _WORD.sub(_plain_word, text)
+    return text
+
+
+def _plain_word(found: re.Match[str]) -> str:
+    word = found[0]
+    return word.translate(_LOOKALIKE) if _MIXED.search(word) else word
