@@ -1,0 +1,117 @@
+"""The command tree: names, options and help. What a command does stands in a module of its own, loaded when it runs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from honcho_actors.cli import out
+
+app = typer.Typer(
+    name="honcho-actors",
+    help="A supervised memory runtime for long-running assistants, over Honcho.",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    add_completion=True,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+AsJson = Annotated[bool, typer.Option("--json", help="One JSON value on stdout instead of text.")]
+StateDir = Annotated[
+    Path | None, typer.Option("--state-dir", help="Directory of the runtime's state.", show_default="the settings'")
+]
+
+
+def run() -> int:
+    """Runs the command line; gives the exit code. No exception of ours or of a library leaves as a traceback."""
+    try:
+        code = app(standalone_mode=False)
+    except out.Stop as stop:
+        if str(stop):
+            out.complain(str(stop))
+        return stop.code
+    except (typer.Abort, KeyboardInterrupt):
+        out.complain("interrupted")
+        return 130
+    except BrokenPipeError:
+        return out.stdout_went_away()
+    except Exception as error:  # noqa: BLE001 - boundary: a command ends in a sentence, never in a traceback
+        explained = getattr(error, "format_message", None)  # what the parser of the command line raises
+        if explained is not None:
+            out.complain(f"{explained()} (honcho-actors --help)")
+            return out.USAGE
+        out.complain(f"this went wrong inside the command: {type(error).__name__}: {error}")
+        return out.NOT_FINE
+    return code if isinstance(code, int) else out.FINE
+
+
+@app.command(epilog="Example: honcho-actors demo --transcript talk.jsonl --json")
+def demo(
+    transcript: Annotated[
+        Path | None,
+        typer.Option(help="JSON Lines of role, content, time (and session, user); default: a bundled conversation."),
+    ] = None,
+    as_json: AsJson = False,
+    delay: Annotated[float, typer.Option(help="Seconds that the embedded server takes for a request.", min=0)] = 0.2,
+    pace: Annotated[float, typer.Option(help="Seconds between two turns.", min=0)] = 0.25,
+    keep: Annotated[
+        Path | None, typer.Option(help="Keep the server's data and the runtime's state in this new directory.")
+    ] = None,
+) -> int:
+    """Replays a conversation over real HTTP: cold, warm, an outage, recovery, a restart; then shows the figures."""
+    from honcho_actors.cli.demo import demo as command
+
+    return command(transcript=transcript, as_json=as_json, delay=delay, pace=pace, keep=keep)
+
+
+@app.command(epilog="Example: honcho-actors chat --user ada --session kitchen")
+def chat(
+    user: Annotated[str, typer.Option(help="The person who talks.")] = "you",
+    session: Annotated[str, typer.Option(help="The conversation.")] = "chat",
+    model: Annotated[str | None, typer.Option(help="Model name; default: OPENAI_MODEL, else none is asked.")] = None,
+    as_json: AsJson = False,
+) -> int:
+    """Talk, and see turn by turn the exact prompt that a model is given.
+
+    The model is any OpenAI-compatible endpoint: OPENAI_BASE_URL, OPENAI_API_KEY, OPENAI_MODEL. Without one, the prompt
+    alone is shown.
+    """
+    from honcho_actors.cli.chat import chat as command
+
+    return command(user=user, session=session, model=model, as_json=as_json)
+
+
+@app.command(epilog="Example: HONCHO_URL=http://127.0.0.1:8000 honcho-actors serve")
+def serve(
+    stdio: Annotated[
+        bool, typer.Option("--stdio", help="Take turns as JSON Lines on stdin, answer on stdout.")
+    ] = False,
+    state_dir: StateDir = None,
+    as_json: AsJson = False,
+) -> int:
+    """Runs the memory runtime until SIGTERM or end of input: delivers what is queued, and can be asked how it is."""
+    from honcho_actors.cli.serve import serve as command
+
+    return command(stdio=stdio, state_dir=state_dir, as_json=as_json)
+
+
+@app.command(epilog="Example: honcho-actors local --port 8000 --data ./honcho-data")
+def local(
+    port: Annotated[int, typer.Option(help="Port on 127.0.0.1; 0 picks a free one.", min=0, max=65535)] = 8000,
+    data: Annotated[Path | None, typer.Option(help="Directory of its database; default: a temporary one.")] = None,
+    delay: Annotated[float, typer.Option(help="Seconds added to every request.", min=0)] = 0.0,
+) -> int:
+    """Runs the embedded Honcho-compatible server. It stores and searches, and derives nothing without a model."""
+    from honcho_actors.cli.local import local as command
+
+    return command(port=port, data=data, delay=delay)
+
+
+@app.command(epilog="Example: honcho-actors status --json")
+def status(state_dir: StateDir = None, as_json: AsJson = False) -> int:
+    """What the running process says of itself; without one, what this process would do, and says so."""
+    from honcho_actors.cli.status import status as command
+
+    return command(state_dir=state_dir, as_json=as_json)
