@@ -97,21 +97,32 @@ class Meters:
 
     def __init__(self, registry: CollectorRegistry | None = None) -> None:
         self.registry = CollectorRegistry() if registry is None else registry
+        self.collectors: list[MetricWrapperBase] = []
+        """Every metric of ours, in the order of declaration; what a scrape shows."""
+
+        def kept(metric: M) -> M:
+            self.collectors.append(metric)
+            return metric
 
         def counter(name: str, doc: str, **labels: Sequence[str]) -> Family[Counter]:
-            return Family(Counter(PREFIX + name, doc, tuple(labels), registry=self.registry), list(labels.values()))
+            metric = kept(Counter(PREFIX + name, doc, tuple(labels), registry=self.registry))
+            return Family(metric, list(labels.values()))
 
         def gauge(name: str, doc: str) -> Gauge:
-            return Gauge(PREFIX + name, doc, registry=self.registry)
+            return kept(Gauge(PREFIX + name, doc, registry=self.registry))
+
+        def gauges(name: str, doc: str, **labels: Sequence[str]) -> Family[Gauge]:
+            metric = kept(Gauge(PREFIX + name, doc, tuple(labels), registry=self.registry))
+            return Family(metric, list(labels.values()))
 
         def timing(name: str, doc: str, buckets: Sequence[float], **labels: Sequence[str]) -> Family[Histogram]:
-            metric = Histogram(PREFIX + name, doc, tuple(labels), registry=self.registry, buckets=buckets)
+            metric = kept(Histogram(PREFIX + name, doc, tuple(labels), registry=self.registry, buckets=buckets))
             return Family(metric, list(labels.values()))
 
         self.turns = counter("turns_total", "Turns served, by path and reason", path=PATHS, outcome=tuple(Reason))
         self.context_wait = timing("context_wait_seconds", "How long a turn waited for memory", _WAITS, path=PATHS)
-        self.context_age = Histogram(
-            PREFIX + "context_age_seconds", "Age of the served block", registry=self.registry, buckets=_AGES
+        self.context_age = kept(
+            Histogram(PREFIX + "context_age_seconds", "Age of the served block", registry=self.registry, buckets=_AGES)
         )
         self.cold_waiters = gauge("cold_waiters", "Turns that wait for a base layer now")
         self.waiters_resolved = counter("waiters_resolved_total", "Waiters answered, by cause", cause=CAUSES)
@@ -123,10 +134,7 @@ class Meters:
         self.refresh_in_progress = gauge("refresh_in_progress", "Refreshes that run now")
         self.requests = counter("requests_total", "Requests to Honcho", op=OPERATIONS, code=CODES)
         self.request_duration = timing("request_duration_seconds", "Time of a request", _DURATIONS, op=OPERATIONS)
-        self.breaker_state = Family(
-            Gauge(PREFIX + "breaker_state", "0 closed, 1 half open, 2 open", ("endpoint",), registry=self.registry),
-            [ENDPOINTS],
-        )
+        self.breaker_state = gauges("breaker_state", "0 closed, 1 half open, 2 open", endpoint=ENDPOINTS)
         self.outbox_pending = gauge("outbox_pending", "Accepted turns that are not delivered")
         self.outbox_oldest_age = gauge("outbox_oldest_age_seconds", "Age of the oldest undelivered turn")
         self.outbox_bytes = gauge("outbox_bytes", "Size of the outbox")
@@ -140,15 +148,14 @@ class Meters:
         self.tool_calls = counter("tool_calls_total", "Tool calls", tool=TOOLS, outcome=TOOL_OUTCOMES)
         self.dialectic_calls = counter("dialectic_calls_total", "Dialectic questions (billed)", trigger=TRIGGERS)
         self.config_problems = gauge("config_problems", "Settings that were not taken")
-        self.supervisor_children = Family(
-            Gauge(
-                PREFIX + "supervisor_children", "Children of a supervisor", ("supervisor", "state"),
-                registry=self.registry,
-            ),
-            [SUPERVISORS, CHILD_STATES],
-        )  # fmt: skip
+        self.supervisor_children = gauges(
+            "supervisor_children", "Children of a supervisor", supervisor=SUPERVISORS, state=CHILD_STATES
+        )
         self.supervisor_restarts = counter("supervisor_restarts_total", "Restarts", supervisor=SUPERVISORS)
         self.actors_abandoned = gauge("actors_abandoned", "Actors that could not be stopped and were left behind")
+        self.scrape_failures = kept(
+            Counter(PREFIX + "scrape_failures_total", "Families that a scrape left out", registry=self.registry)
+        )
         self.late_results = counter(
             "late_results_total", "Results that came too late and were dropped", kind=LATE_KINDS
         )
