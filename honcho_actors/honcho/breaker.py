@@ -1,0 +1,120 @@
+"""One breaker for each part of the server: leaves alone what keeps failing, and asks with one probe whether it is
+back.
+
+Pure: the time is an argument (monotonic seconds), so tests drive it by hand and nothing here locks. One loop thread
+uses it. Only what blames the server counts: no reply, a 5xx, a reply that is not Honcho's, 429. An answer that says
+no does not.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import StrEnum
+
+
+class Area(StrEnum):
+    """The parts of the server that fail apart from each other. Closed; the label `endpoint` of the metrics."""
+
+    READ = "read"
+    """Context, card, lists: the database alone."""
+    CHAT = "chat"
+    """The dialectic: needs the server's model."""
+    SEARCH = "search"
+    """Search and conclusions: needs the server's embeddings."""
+    WRITE = "write"
+    """Messages, members, sessions, cards."""
+    HEALTH = "health"
+    """Diagnostics: counted, and never refused, so that `ping` always asks."""
+
+
+class BreakerState(StrEnum):
+    CLOSED = "closed"
+    OPEN = "open"
+    HALF_OPEN = "half_open"
+
+
+@dataclass(frozen=True, slots=True)
+class BreakerPolicy:
+    """`failures` in a row open it for `open_for` seconds; each failed probe doubles that, up to `open_max`."""
+
+    failures: int = 5
+    open_for: float = 2.0
+    open_max: float = 60.0
+    probe_lease: float = 60.0
+    """A probe that never reports (its caller was killed) is given up after this, and another one may go."""
+
+
+class Breaker:
+    """`admit` before a call, `record` or `forget` after it: exactly one of the two for every call that was admitted."""
+
+    __slots__ = ("_failures", "_jitter", "_open_for", "_policy", "_probe_since", "_until", "opened")
+
+    def __init__(self, policy: BreakerPolicy | None = None, jitter: Callable[[], float] = random.random) -> None:
+        self._policy = policy or BreakerPolicy()
+        self._jitter = jitter
+        self._failures = 0
+        self._until: float | None = None
+        self._open_for = self._policy.open_for
+        self._probe_since: float | None = None
+        self.opened = 0
+        """How often it opened, for status."""
+
+    def state(self, now: float) -> BreakerState:
+        if self._until is None:
+            return BreakerState.CLOSED
+        return BreakerState.OPEN if now < self._until else BreakerState.HALF_OPEN
+
+    def retry_in(self, now: float) -> float:
+        """Seconds until a probe may go; 0.0 when one may go now."""
+        return 0.0 if self._until is None else max(0.0, self._until - now)
+
+    def admit(self, now: float) -> bool:
+        """True: go, and report. In half-open state exactly one call is let through."""
+        if self._until is None:
+            return True
+        if now < self._until:
+            return False
+        if self._probe_since is not None and now - self._probe_since < self._policy.probe_lease:
+            return False
+        self._probe_since = now
+        return True
+
+    def record(self, now: float, good: bool, retry_after: float | None = None) -> None:
+        """What an admitted call came to. `retry_after`: the server's own wish, which can lengthen an open interval."""
+        if good:
+            self._failures = 0
+            self._until = None
+            self._probe_since = None
+            self._open_for = self._policy.open_for
+            return
+        self._failures += 1
+        probing = self._until is not None and self._probe_since is not None
+        if probing:
+            self._open_for = min(self._open_for * 2, self._policy.open_max)
+        elif self._until is not None or self._failures < self._policy.failures:
+            return
+        wait = self._open_for * (0.75 + 0.5 * self._jitter())
+        if retry_after is not None:
+            wait = max(wait, min(retry_after, self._policy.open_max))
+        self._until = now + wait
+        self._probe_since = None
+        self.opened += 1
+
+    def forget(self) -> None:
+        """An admitted call ended without saying anything about the server: cancelled, or never sent."""
+        self._probe_since = None
+
+
+class Breakers:
+    """One breaker an area."""
+
+    def __init__(self, policy: BreakerPolicy | None = None, jitter: Callable[[], float] = random.random) -> None:
+        self._all = {area: Breaker(policy, jitter) for area in Area}
+
+    def __getitem__(self, area: Area) -> Breaker:
+        return self._all[area]
+
+    def states(self, now: float) -> dict[str, str]:
+        return {area.value: breaker.state(now).value for area, breaker in self._all.items()}

@@ -1,0 +1,352 @@
+"""One call from its first check to its outcome: gate, breaker, wire, reply. Never raises, never outlives its
+deadline.
+
+The order is fixed: is there an endpoint; is the breaker shut; wait for a slot (deadline first); send; read at most so
+many bytes; judge. A cancelled call gives its slot back and aborts its connection without waiting for anything.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import math
+from collections import Counter
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any, TypeVar
+from urllib.parse import urlencode
+
+import httpcore
+import httpx
+
+from honcho_actors.honcho.breaker import Area, Breaker, Breakers
+from honcho_actors.honcho.endpoint import BadEndpoint, Endpoint, EndpointSource
+from honcho_actors.honcho.limiter import Limiter
+from honcho_actors.honcho.operations import Operation
+from honcho_actors.honcho.outcomes import Call, Failure, FailureKind, Ok, Outcome
+from honcho_actors.honcho.reading import Skip
+from honcho_actors.honcho.replies import MAX_BODY_BYTES, Reply, judge
+from honcho_actors.honcho.said import chain, said
+from honcho_actors.honcho.stream import PublicHttp
+from honcho_actors.honcho.transport import Exchange, PoolTransport
+
+if TYPE_CHECKING:
+    from honcho_actors.metrics import Meters
+
+T = TypeVar("T")
+Read = Callable[[object, Skip], T]
+
+MAX_CALL_SECONDS = 3600.0
+"""No call lives longer, whatever its deadline says."""
+BLAMES_SERVER_AFTER = 1.0
+"""Seconds in flight from which a passed deadline counts against the server; a shorter one says more about the caller.
+"""
+
+
+@dataclass(slots=True)
+class _Trip:
+    """How far one attempt got: what a passed deadline or a kill is judged by."""
+
+    breaker: Breaker | None = None
+    exchange: Exchange | None = None
+    sent_at: float | None = None
+
+
+class Caller:
+    """Carries out calls on one event loop."""
+
+    def __init__(
+        self,
+        source: EndpointSource,
+        transport: PoolTransport,
+        limiter: Limiter,
+        breakers: Breakers,
+        meters: Meters | None = None,
+        reread: Callable[[], object] | None = None,
+        wall_clock: Callable[[], datetime] = lambda: datetime.now(UTC),
+    ) -> None:
+        self._source = source
+        self._transport = transport
+        self._http = httpx.AsyncClient(transport=transport, timeout=None, trust_env=False, follow_redirects=False)
+        self._limiter = limiter
+        self._breakers = breakers
+        self._meters = meters
+        self._reread = reread
+        self._wall_clock = wall_clock
+        self._rejected: str | None = None
+        self._shown: dict[Area, str] = {}
+        self.skipped: Counter[str] = Counter()
+        """Parts of replies that were skipped, by name."""
+
+    async def aclose(self) -> None:
+        await self._http.aclose()
+
+    async def call(
+        self,
+        op: Operation,
+        call: Call,
+        path: tuple[str, ...],
+        read: Read[T],
+        *,
+        params: Mapping[str, str] | None = None,
+        body: object = None,
+        versioned: bool = True,
+    ) -> Outcome[T]:
+        """One operation. `path`: segments below `/v3` (below the root when not `versioned`)."""
+        loop = asyncio.get_running_loop()
+        started = loop.time()
+        code = "cancelled"
+        try:
+            content = b"" if body is None else json.dumps(body, ensure_ascii=False, allow_nan=False).encode()
+            outcome = await self._authorised(op, call, path, read, params or {}, content, versioned)
+            code = _code(outcome)
+            return outcome
+        finally:
+            if self._meters is not None:
+                self._meters.requests.labels(op.name, code).inc()
+                self._meters.request_duration.labels(op.name).observe(loop.time() - started)
+
+    async def _authorised(
+        self,
+        op: Operation,
+        call: Call,
+        path: tuple[str, ...],
+        read: Read[T],
+        params: Mapping[str, str],
+        content: bytes,
+        versioned: bool,
+    ) -> Outcome[T]:
+        """The call, and after a 401 at most one more with a key that has changed meanwhile or when read again."""
+        endpoint = self._source()
+        if isinstance(endpoint, BadEndpoint):
+            return Failure(FailureKind.NOT_CONFIGURED, op.name, detail=endpoint.problem, bytes_sent=False)
+        if not versioned:
+            endpoint_path = path
+        else:
+            endpoint_path = ("v3", *path)
+        outcome = await self._timed(op, call, endpoint, endpoint_path, read, params, content)
+        if not (isinstance(outcome, Failure) and outcome.status == 401):
+            return outcome
+        fresh = self._fresher(endpoint)
+        if fresh is None:
+            return outcome
+        return await self._timed(op, call, fresh, endpoint_path, read, params, content)
+
+    def _fresher(self, rejected: Endpoint) -> Endpoint | None:
+        """The same server under another key, or None. The sources are read again once for each rejected key."""
+        current = self._source()
+        if _same(current, rejected) and self._reread is not None and self._rejected != (rejected.key or ""):
+            self._rejected = rejected.key or ""
+            self._reread()
+            current = self._source()
+        if isinstance(current, BadEndpoint) or current.key == rejected.key or current.origin != rejected.origin:
+            return None
+        return current
+
+    async def _timed(
+        self,
+        op: Operation,
+        call: Call,
+        endpoint: Endpoint,
+        path: tuple[str, ...],
+        read: Read[T],
+        params: Mapping[str, str],
+        content: bytes,
+    ) -> Outcome[T]:
+        loop = asyncio.get_running_loop()
+        now = loop.time()
+        deadline = call.deadline if math.isfinite(call.deadline) else now + MAX_CALL_SECONDS
+        deadline = min(deadline, now + MAX_CALL_SECONDS)
+        if deadline <= now:
+            return Failure(FailureKind.TIMED_OUT, op.name, detail="the deadline had passed", bytes_sent=False)
+        trip = _Trip()
+        try:
+            async with asyncio.timeout_at(deadline):
+                outcome = await self._gated(
+                    op, replace(call, deadline=deadline), endpoint, path, read, params, content, trip
+                )
+        except TimeoutError:
+            outcome = self._out_of_time(op, trip, loop.time())
+        finally:
+            if trip.breaker is not None:
+                trip.breaker.forget()
+        return outcome
+
+    async def _gated(
+        self,
+        op: Operation,
+        call: Call,
+        endpoint: Endpoint,
+        path: tuple[str, ...],
+        read: Read[T],
+        params: Mapping[str, str],
+        content: bytes,
+        trip: _Trip,
+    ) -> Outcome[T]:
+        loop = asyncio.get_running_loop()
+        breaker = self._breakers[op.area]
+        guarded = op.area is not Area.HEALTH
+        if guarded and breaker.retry_in(loop.time()) > 0:
+            return _open(op, breaker, loop.time())
+        if not await self._limiter.acquire(call.priority, call.deadline):
+            if loop.time() >= call.deadline:
+                return Failure(FailureKind.TIMED_OUT, op.name, detail="no slot before the deadline", bytes_sent=False)
+            return Failure(FailureKind.RATE_LIMITED, op.name, detail="the queue is full", bytes_sent=False)
+        try:
+            if guarded and not breaker.admit(loop.time()):
+                return _open(op, breaker, loop.time())
+            trip.breaker = breaker
+            outcome = await self._sent(op, endpoint, path, read, params, content, trip)
+            self._record(op, trip, outcome, loop.time())
+            return outcome
+        finally:
+            self._limiter.release()
+
+    async def _sent(
+        self,
+        op: Operation,
+        endpoint: Endpoint,
+        path: tuple[str, ...],
+        read: Read[T],
+        params: Mapping[str, str],
+        content: bytes,
+        trip: _Trip,
+    ) -> Outcome[T]:
+        exchange = trip.exchange = Exchange(op.idempotent, len(content))
+        trip.sent_at = asyncio.get_running_loop().time()
+        whole = False
+        try:
+            request = httpx.Request(
+                op.method,
+                endpoint.url(*path) + ("?" + urlencode(params) if params else ""),
+                headers=_headers(endpoint, content),
+                content=content or None,
+                extensions={"exchange": exchange, "endpoint": endpoint},
+            )
+            response = await self._http.send(request, stream=True)
+            reply = await _read(response)
+            if reply is None:
+                kind = FailureKind.UNKNOWN_OUTCOME if op.stores else FailureKind.BAD_REPLY
+                return Failure(kind, op.name, response.status_code, f"the reply is longer than {MAX_BODY_BYTES} bytes")
+            await response.aclose()
+            whole = True
+            return judge(op, reply, read, self._skip, (endpoint.key,), self._wall_clock())
+        except PublicHttp as refused:
+            return Failure(FailureKind.NOT_CONFIGURED, op.name, detail=str(refused), bytes_sent=False)
+        except (httpcore.LocalProtocolError, httpx.InvalidURL, httpcore.UnsupportedProtocol) as refused:
+            return Failure(
+                FailureKind.NOT_CONFIGURED, op.name, detail=said(chain(refused), (endpoint.key,)), bytes_sent=False
+            )
+        except Exception as failed:  # noqa: BLE001 boundary: whatever the network or its library raises is a value here
+            sent = exchange.all_sent()
+            kind = FailureKind.UNKNOWN_OUTCOME if op.stores and sent else FailureKind.TRANSPORT
+            return Failure(kind, op.name, detail=said(chain(failed), (endpoint.key,)), bytes_sent=sent)
+        finally:
+            if not whole:
+                exchange.abort()
+
+    def _out_of_time(self, op: Operation, trip: _Trip, now: float) -> Failure:
+        sent = trip.exchange is not None and trip.exchange.all_sent()
+        if trip.breaker is not None and trip.sent_at is not None and now - trip.sent_at >= BLAMES_SERVER_AFTER:
+            trip.breaker.record(now, good=False)
+            trip.breaker = None
+            self._show(op.area, now)
+        kind = FailureKind.UNKNOWN_OUTCOME if op.stores and sent else FailureKind.TIMED_OUT
+        where = "in the queue" if trip.exchange is None else "waiting for the reply" if sent else "on the way out"
+        return Failure(kind, op.name, detail=f"the deadline passed {where}", bytes_sent=sent)
+
+    def _record(self, op: Operation, trip: _Trip, outcome: Outcome[T], now: float) -> None:
+        breaker, trip.breaker = trip.breaker, None
+        if breaker is None:
+            return
+        if isinstance(outcome, Ok):
+            breaker.record(now, good=True)
+        elif outcome.kind is FailureKind.NOT_CONFIGURED:
+            breaker.forget()
+        else:
+            breaker.record(now, good=not _blames_server(outcome), retry_after=outcome.retry_after)
+        self._show(op.area, now)
+
+    def _show(self, area: Area, now: float) -> None:
+        state = self._breakers[area].state(now).value
+        if self._meters is not None and area is not Area.HEALTH and self._shown.get(area) != state:
+            self._shown[area] = state
+            self._meters.breaker_state.labels(area.value).set(_LEVEL[state])
+
+    def _skip(self, part: str) -> None:
+        self.skipped[part] += 1
+
+
+_LEVEL = {"closed": 0, "half_open": 1, "open": 2}
+
+
+def _same(current: Endpoint | BadEndpoint, other: Endpoint) -> bool:
+    return isinstance(current, Endpoint) and current.key == other.key
+
+
+def _blames_server(failure: Failure) -> bool:
+    if failure.kind in (FailureKind.TRANSPORT, FailureKind.BAD_REPLY, FailureKind.RATE_LIMITED):
+        return True
+    if failure.kind is FailureKind.UNKNOWN_OUTCOME:
+        return True
+    return failure.status is not None and failure.status >= 500
+
+
+def _open(op: Operation, breaker: Breaker, now: float) -> Failure:
+    wait = breaker.retry_in(now)
+    return Failure(
+        FailureKind.BREAKER_OPEN,
+        op.name,
+        detail="left alone after repeated failures",
+        retry_after=wait,
+        bytes_sent=False,
+    )
+
+
+def _headers(endpoint: Endpoint, content: bytes) -> dict[str, str]:
+    headers = {"accept": "application/json", "accept-encoding": "identity", "user-agent": "honcho-actors"}
+    if content:
+        headers["content-type"] = "application/json"
+    if endpoint.key is not None:
+        headers["authorization"] = f"Bearer {endpoint.key}"
+    return headers
+
+
+async def _read(response: httpx.Response) -> Reply | None:
+    """The reply read to its end, None when it is longer than is taken."""
+    headers = response.headers
+    announced = headers.get("content-length", "")
+    if announced.isdigit() and int(announced[:20]) > MAX_BODY_BYTES:
+        return None
+    parts: list[bytes] = []
+    size = 0
+    async for part in response.aiter_raw():
+        size += len(part)
+        if size > MAX_BODY_BYTES:
+            return None
+        parts.append(part)
+    return Reply(
+        status=response.status_code,
+        body=b"".join(parts),
+        content_type=headers.get("content-type", "").strip().lower(),
+        encoding=headers.get("content-encoding", ""),
+        retry_after=headers.get("retry-after"),
+        delimited=bool(announced) or "transfer-encoding" in headers,
+    )
+
+
+def _code(outcome: Outcome[Any]) -> str:
+    """The closed label of `requests_total`."""
+    status = outcome.status
+    if isinstance(outcome, Failure) and outcome.kind in _KIND_CODES:
+        return outcome.kind.value
+    if status is None:
+        return outcome.kind.value if isinstance(outcome, Failure) else "2xx"
+    return str(status) if status in (401, 403, 404, 409, 422, 429) else f"{status // 100}xx"
+
+
+_KIND_CODES = frozenset(
+    {FailureKind.BAD_REPLY, FailureKind.TRANSPORT, FailureKind.TIMED_OUT, FailureKind.UNKNOWN_OUTCOME}
+    | {FailureKind.BREAKER_OPEN, FailureKind.NOT_CONFIGURED}
+)

@@ -1,0 +1,289 @@
+"""The connection pool: an httpx transport over httpcore's single connections that survives cancellation.
+
+httpx's own pool loses a slot to many a cancelled call and serves its queue quadratically. Here a call takes an idle
+connection or opens one, and whatever ends it early (a kill, a deadline, an error) aborts that connection without
+waiting for anything: there is no slot to lose. How many calls run at once is the limiter's business, in front.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import ssl
+from collections import deque
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+from types import TracebackType
+from typing import cast
+
+import httpcore
+import httpx
+
+from honcho_actors.honcho.endpoint import Endpoint
+from honcho_actors.honcho.resolver import Resolver, on_daemon_thread
+from honcho_actors.honcho.stream import Backend, Stream
+
+KEEP_ALIVE = 4.0
+"""Seconds that an idle connection is kept: below uvicorn's 5, so that it is we who hang up."""
+MAX_IDLE = 32
+
+
+@dataclass(slots=True)
+class Exchange:
+    """What became of one request on the wire; travels in the request's extensions under `exchange`."""
+
+    idempotent: bool
+    body_bytes: int
+    connection: _Connection | None = None
+    reused: bool = False
+    reconnected: bool = False
+
+    def abort(self) -> None:
+        """Gives the connection up at once. Idempotent; nothing to wait for."""
+        if self.connection is not None:
+            self.connection.abort()
+
+    @property
+    def any_sent(self) -> bool:
+        """Whether any byte of the request may have reached the kernel."""
+        return self.connection is not None and self.connection.handed() > 0
+
+    def all_sent(self) -> bool:
+        """Whether the request may have gone out whole. False is certain. Ask before aborting: an abort drops what is
+        unsent.
+        """
+        connection = self.connection
+        if connection is None or connection.stream is None or connection.stream.unsent > 0:
+            return False
+        return connection.body_handed() >= self.body_bytes
+
+
+class _Connection:
+    """One httpcore connection and our stream below it."""
+
+    __slots__ = ("_base", "_head", "aborted", "http", "idle_since", "origin", "pool", "stream")
+
+    def __init__(self, pool: PoolTransport, endpoint: Endpoint, ssl_context: ssl.SSLContext | None) -> None:
+        self.pool = pool
+        self.origin = endpoint.origin
+        self.stream: Stream | None = None
+        self.aborted = False
+        self.idle_since = 0.0
+        self._base = 0
+        self._head = 0
+        self.http = httpcore.AsyncHTTPConnection(
+            httpcore.Origin(endpoint.scheme.encode(), endpoint.host.encode(), endpoint.port),
+            ssl_context=ssl_context,
+            network_backend=Backend(pool.resolver, endpoint.demands_private, self._opened),
+        )
+
+    def _opened(self, stream: Stream) -> None:
+        self.stream = stream
+
+    def begin(self) -> None:
+        """A new request starts on this connection: what is counted, is counted from here."""
+        self._base = self.stream.written if self.stream is not None else 0
+        self._head = 0
+
+    def handed(self) -> int:
+        return 0 if self.stream is None else self.stream.written - self._base
+
+    def head_done(self) -> None:
+        self._head = self.handed()
+
+    def body_handed(self) -> int:
+        return self.handed() - self._head if self._head else -1
+
+    def abort(self) -> None:
+        if not self.aborted:
+            self.aborted = True
+            self.pool.gone(self)
+            if self.stream is not None:
+                self.stream.watch_silence(None)
+                self.stream.abort()
+
+
+class PoolTransport(httpx.AsyncBaseTransport):
+    """Connections of one event loop. Construction touches neither the network nor any certificate."""
+
+    def __init__(
+        self,
+        resolver: Resolver,
+        *,
+        ssl_context: ssl.SSLContext | None = None,
+        trust_env: bool = False,
+        keep_alive: float = KEEP_ALIVE,
+        max_idle: int = MAX_IDLE,
+    ) -> None:
+        self.resolver = resolver
+        self._ssl_context = ssl_context
+        self._trust_env = trust_env
+        self._keep_alive = keep_alive
+        self._max_idle = max_idle
+        self._idle: deque[_Connection] = deque()
+        self._busy: set[_Connection] = set()
+        self._sweep: asyncio.TimerHandle | None = None
+        self._closed = False
+        self.opened = 0
+        """Connections opened since the start, for status."""
+
+    @property
+    def busy(self) -> int:
+        return len(self._busy)
+
+    @property
+    def idle(self) -> int:
+        return len(self._idle)
+
+    async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
+        exchange = cast(Exchange, request.extensions["exchange"])
+        endpoint = cast(Endpoint, request.extensions["endpoint"])
+        try:
+            return await self._send(request, exchange, endpoint)
+        except (httpcore.WriteError, httpcore.ReadError, httpcore.RemoteProtocolError):
+            if not (exchange.idempotent and exchange.reused and not exchange.any_sent):
+                raise
+            exchange.reconnected = True
+            return await self._send(request, exchange, endpoint, fresh=True)
+
+    async def _send(
+        self, request: httpx.Request, exchange: Exchange, endpoint: Endpoint, fresh: bool = False
+    ) -> httpx.Response:
+        if self._closed:
+            raise httpcore.ConnectError("the client is closed")
+        connection = None if fresh else self._take(endpoint.origin)
+        exchange.reused = connection is not None
+        if connection is None:
+            context = await self._tls() if endpoint.scheme == "https" else None
+            connection = _Connection(self, endpoint, context)
+            self.opened += 1
+        self._busy.add(connection)
+        exchange.connection = connection
+        connection.begin()
+        try:
+            reply = await connection.http.handle_async_request(
+                httpcore.Request(
+                    request.method,
+                    httpcore.URL(
+                        scheme=endpoint.scheme, host=endpoint.host, port=endpoint.port, target=request.url.raw_path
+                    ),
+                    headers=request.headers.raw,
+                    content=_Body(request.content, connection),
+                )
+            )
+        except BaseException:
+            connection.abort()
+            raise
+        return httpx.Response(
+            reply.status, headers=reply.headers, stream=_ReplyBody(connection, reply), extensions=reply.extensions
+        )
+
+    def _take(self, origin: str) -> _Connection | None:
+        """The idle connection used last, if it is still whole: the most likely to be alive."""
+        oldest = asyncio.get_running_loop().time() - self._keep_alive
+        for connection in reversed(list(self._idle)):
+            if connection.idle_since < oldest or connection.stream is None or connection.stream.broken:
+                connection.abort()
+            elif connection.origin == origin:
+                self._idle.remove(connection)
+                connection.stream.watch_silence(None)
+                return connection
+        return None
+
+    def give_back(self, connection: _Connection) -> None:
+        """The reply was read to its end: the connection is idle, or done with."""
+        self._busy.discard(connection)
+        whole = connection.stream is not None and not connection.stream.broken and connection.http.is_idle()
+        if self._closed or not whole or connection.aborted:
+            connection.abort()
+            return
+        loop = asyncio.get_running_loop()
+        connection.idle_since = loop.time()
+        self._idle.append(connection)
+        cast(Stream, connection.stream).watch_silence(connection.abort)
+        if len(self._idle) > self._max_idle:
+            self._idle[0].abort()
+        if self._sweep is None:
+            self._sweep = loop.call_later(self._keep_alive, self._drop_expired, loop)
+
+    def gone(self, connection: _Connection) -> None:
+        self._busy.discard(connection)
+        if connection in self._idle:
+            self._idle.remove(connection)
+
+    def abort_all(self) -> None:
+        """Closes every connection at once; for a loop that is going down."""
+        self._closed = True
+        if self._sweep is not None:
+            self._sweep.cancel()
+            self._sweep = None
+        for connection in [*self._idle, *self._busy]:
+            connection.abort()
+
+    async def aclose(self) -> None:
+        self.abort_all()
+        await asyncio.sleep(0)  # lets the loop close the sockets before it is closed itself
+
+    async def __aexit__(
+        self,
+        exc_type: type[BaseException] | None = None,
+        exc_value: BaseException | None = None,
+        traceback: TracebackType | None = None,
+    ) -> None:
+        await self.aclose()
+
+    def _drop_expired(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._sweep = None
+        oldest = loop.time() - self._keep_alive
+        for connection in [one for one in self._idle if one.idle_since <= oldest]:
+            connection.abort()
+        if self._idle:
+            wait = max(0.05, self._idle[0].idle_since + self._keep_alive - loop.time())
+            self._sweep = loop.call_later(wait, self._drop_expired, loop)
+
+    async def _tls(self) -> ssl.SSLContext:
+        """Built when https is first asked for, and off the loop: reading the certificates takes 20 ms."""
+        if self._ssl_context is None:
+            self._ssl_context = await on_daemon_thread(lambda: httpx.create_ssl_context(trust_env=self._trust_env))
+        return self._ssl_context
+
+
+class _Body:
+    """The request's body in one piece; being asked for it means that the head has been handed over."""
+
+    __slots__ = ("_connection", "_content")
+
+    def __init__(self, content: bytes, connection: _Connection) -> None:
+        self._content = content
+        self._connection = connection
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        self._connection.head_done()
+        if self._content:
+            yield self._content
+
+    async def aclose(self) -> None:
+        pass
+
+
+class _ReplyBody(httpx.AsyncByteStream):
+    """The reply's body. Read to the end it gives the connection back; closed earlier it aborts it.
+
+    So does a 5xx: after an unhandled error uvicorn hangs up without saying so, and the next request would meet a reset.
+    """
+
+    def __init__(self, connection: _Connection, reply: httpcore.Response) -> None:
+        self._connection = connection
+        self._reply = reply
+        self._ended = False
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        async for part in self._reply.aiter_stream():
+            yield part
+        self._ended = True
+
+    async def aclose(self) -> None:
+        if self._ended and self._reply.status < 500:
+            await self._reply.aclose()
+            self._connection.pool.give_back(self._connection)
+        else:
+            self._connection.abort()
