@@ -1,0 +1,167 @@
+"""`serve`: the memory runtime as a process of its own, until SIGTERM, SIGINT or the end of its input.
+
+With `--stdio` it takes turns: one JSON object a line on stdin, one answer a line on stdout, in order. What may be asked
+is the table `_DO`. A line that cannot be used is answered with an `error`, and the next one is taken.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import queue
+import signal
+import sys
+import threading
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, fields
+from datetime import datetime
+from pathlib import Path
+from types import FrameType
+from typing import Any, Final
+
+from honcho_actors.cli import out
+from honcho_actors.model import ReceiptState, Turn, TurnRequest
+from honcho_actors.runtime import Memory
+from honcho_actors.settings import Settings
+
+DRAIN_TIMEOUT: Final = 10.0
+MOST_BUDGET: Final = 60.0
+_REQUEST_FIELDS: Final = frozenset(one.name for one in fields(TurnRequest))
+_TURN_FIELDS: Final = frozenset(one.name for one in fields(Turn))
+
+
+class _Ended(Exception):
+    """A signal asked the process to end."""
+
+
+def serve(*, stdio: bool, state_dir: Path | None, as_json: bool) -> int:
+    """Runs until it is told to end; drains; gives 0, or 1 when something accepted is still undelivered (it is kept)."""
+    explicit: dict[str, Any] = {"require_user": True}
+    if state_dir is not None:
+        explicit["state_dir"] = state_dir
+    settings = Settings.load(**explicit)
+    ended: queue.SimpleQueue[str | None] = queue.SimpleQueue()
+
+    def stop(number: int, frame: FrameType | None) -> None:
+        ended.put(None)
+
+    before = {number: signal.signal(number, stop) for number in (signal.SIGTERM, signal.SIGINT)}
+    memory = Memory.start(settings)
+    try:
+        hello = _hello(memory)
+        if stdio or as_json:
+            _answer(hello)
+        else:
+            out.say(f"memory runs as process {hello['pid']}; {hello['health']}")
+            for name in ("metrics", "admin"):
+                if hello[name]:
+                    out.say(f"{name}: {hello[name]}")
+        if stdio:
+            threading.Thread(target=_read_lines, args=(ended,), name="serve-stdin", daemon=True).start()
+            _take_turns(memory, ended)
+        else:
+            ended.get()
+        drained = memory.close(DRAIN_TIMEOUT)
+    finally:
+        memory.close(0.0)
+        for number, handler in before.items():
+            signal.signal(number, handler)
+    return out.FINE if drained else out.NOT_FINE
+
+
+def _hello(memory: Memory) -> dict[str, Any]:
+    status = memory.status().as_dict()
+    return {
+        "ready": True,
+        "pid": os.getpid(),
+        "health": status["health"],
+        "metrics": status["endpoints"]["metrics"],
+        "admin": status["endpoints"]["admin"],
+    }
+
+
+def _read_lines(lines: queue.SimpleQueue[str | None]) -> None:
+    with contextlib.suppress(OSError, ValueError):
+        for line in sys.stdin:
+            lines.put(line)
+    lines.put(None)
+
+
+def _answer(value: Mapping[str, Any]) -> None:
+    sys.stdout.write(json.dumps(value, ensure_ascii=False, default=str) + "\n")
+    sys.stdout.flush()
+
+
+def _take_turns(memory: Memory, lines: queue.SimpleQueue[str | None]) -> None:
+    while (line := lines.get()) is not None:
+        if not line.strip():
+            continue
+        try:
+            asked = json.loads(line)
+            done = _DO[asked.pop("do")](memory, asked)
+        except (ValueError, KeyError, TypeError, AttributeError) as error:
+            done = {"error": f"this line cannot be used: {type(error).__name__}"}
+        try:
+            _answer(done)
+        except OSError:  # whoever drove us has gone
+            return
+
+
+def _request(asked: Mapping[str, Any]) -> TurnRequest:
+    return TurnRequest(**{name: value for name, value in asked.items() if name in _REQUEST_FIELDS})
+
+
+def _context(memory: Memory, asked: dict[str, Any]) -> dict[str, Any]:
+    budget = asked.get("budget")
+    limit = min(float(budget), MOST_BUDGET) if isinstance(budget, (int, float)) else None
+    found = memory.context(_request(asked), limit)
+    return {
+        "state": found.state,
+        "reason": found.reason,
+        "waited": found.waited,
+        "age": found.age,
+        "system": found.system,
+        "user_message": found.user_message,
+    }
+
+
+def _capture(memory: Memory, asked: dict[str, Any]) -> dict[str, Any]:
+    given = {name: value for name, value in asked.items() if name in _TURN_FIELDS}
+    if isinstance(given.get("prompt"), list):
+        given["prompt"] = tuple(given["prompt"])
+    if isinstance(given.get("at"), str):
+        given["at"] = datetime.fromisoformat(given["at"])
+    receipt = memory.capture(Turn(**given))
+    wanted = asked.get("wait")
+    if isinstance(wanted, str):
+        receipt.wait(ReceiptState(wanted), min(float(asked.get("timeout", 5.0)), MOST_BUDGET))
+    return {"state": receipt.state, "reason": receipt.reason, "batch_id": receipt.batch_id}
+
+
+def _flush(memory: Memory, asked: dict[str, Any]) -> dict[str, Any]:
+    return {"flushed": memory.flush(min(float(asked.get("timeout", 10.0)), 600.0))}
+
+
+def _status(memory: Memory, asked: dict[str, Any]) -> dict[str, Any]:
+    return memory.status().as_dict()
+
+
+def _prewarm(memory: Memory, asked: dict[str, Any]) -> dict[str, Any]:
+    memory.prewarm(_request(asked))
+    return {"started": True}
+
+
+def _search(memory: Memory, asked: dict[str, Any]) -> dict[str, Any]:
+    found = memory.search(str(asked["query"]), asked.get("scope", "session"), asked.get("key"))
+    return {"documents": [asdict(one) for one in found]}
+
+
+_DO: Final[Mapping[str, Callable[[Memory, dict[str, Any]], dict[str, Any]]]] = {
+    "context": _context,
+    "capture": _capture,
+    "flush": _flush,
+    "status": _status,
+    "prewarm": _prewarm,
+    "search": _search,
+}
