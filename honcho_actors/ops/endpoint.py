@@ -1,0 +1,145 @@
+"""The admin endpoint and the scrape port of a running process, as one supervised task actor on its loop.
+
+Promises: both listen on loopback; the admin endpoint answers only who shows the token that lies in a private file of
+the state directory, and changes nothing; a port that is taken is one line of `status`, never a reason not to run;
+both are gone when the runtime is. What is shown is what `status()` says: nothing here waits for an actor.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import logging
+import os
+import secrets
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final
+
+from honcho_actors.metrics import Meters
+from honcho_actors.ops import exposition
+from honcho_actors.ops.wire import Answer, Asked, Door, Refuse
+from honcho_actors.settings import SettingsCell
+from supervision import TaskActor
+
+FILE_NAME: Final = "admin.json"
+
+_log = logging.getLogger("honcho_actors.ops")
+
+
+@dataclass
+class Board:
+    """What the endpoint needs of the runtime, and what it tells it: where it listens, and what it could not do."""
+
+    cell: SettingsCell
+    meters: Meters
+    status: Callable[[], Mapping[str, Any]]
+    parts: Mapping[str, Callable[[Mapping[str, str]], Any]] = field(default_factory=dict)
+    """Further pages by path, such as `/sessions`; each is given the query and answers with something JSON-able."""
+    metrics_url: str | None = None
+    admin_url: str | None = None
+    problems: tuple[str, ...] = ()
+
+
+class AdminEndpoint(TaskActor):
+    """Listens while it lives. A new settings epoch with other ports is taken by a restart of the runtime."""
+
+    expected_errors = (OSError,)
+
+    def __init__(self, board: Board) -> None:
+        super().__init__()
+        self._board = board
+        self._doors: list[Door] = []
+        self._file: Path | None = None
+        self._token = ""
+
+    async def on_start(self) -> None:
+        board, settings = self._board, self._board.cell.current
+        board.problems = ()
+        board.metrics_url = board.admin_url = None
+        if settings.metrics_port is not None:
+            port = await self._open(Door(self._scrape), settings.metrics_port, "metrics_port")
+            board.metrics_url = f"http://127.0.0.1:{port}/metrics" if port else None
+        if settings.admin_port is not None:
+            self._token = secrets.token_urlsafe(24)
+            port = await self._open(Door(self._admin, token=self._token), settings.admin_port, "admin_port")
+            if port and self._write_file(settings.state_dir, f"http://127.0.0.1:{port}"):
+                board.admin_url = f"http://127.0.0.1:{port}"
+
+    def on_stop(self, reason: object) -> None:
+        for door in self._doors:
+            door.close()
+        self._board.metrics_url = self._board.admin_url = None
+        if self._file is not None:
+            with contextlib.suppress(OSError, ValueError):
+                if json.loads(self._file.read_text()).get("token") == self._token:
+                    self._file.unlink()
+
+    async def _open(self, door: Door, port: int, name: str) -> int:
+        try:
+            found = await door.start(port)
+        except OSError as error:
+            self._problem(f"{name} {port} cannot be used: {(error.strerror or 'error').lower()}")
+            return 0
+        self._doors.append(door)
+        return found
+
+    def _problem(self, text: str) -> None:
+        self._board.problems = (*self._board.problems, text)
+        _log.warning("%s", text)
+
+    def _write_file(self, folder: Path, url: str) -> bool:
+        """Tells a command where to attach; only the owner of the state directory can read it."""
+        content = {"url": url, "token": self._token, "pid": os.getpid(), "started": time.time()}
+        path = folder / FILE_NAME
+        try:
+            folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            partial = path.with_name(f".{FILE_NAME}.{os.getpid()}")
+            partial.unlink(missing_ok=True)
+            with os.fdopen(os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as stream:
+                json.dump(content, stream)
+            partial.replace(path)
+        except OSError as error:
+            self._problem(
+                f"the admin endpoint cannot be announced in the state directory: {(error.strerror or '').lower()}"
+            )
+            return False
+        self._file = path
+        return True
+
+    def _scrape(self, asked: Asked) -> Answer:
+        if asked.path not in ("/metrics", "/"):
+            raise Refuse(404)
+        meters = self._board.meters
+        return Answer(exposition.text(meters.collectors, meters.scrape_failures), content_type=exposition.CONTENT_TYPE)
+
+    def _admin(self, asked: Asked) -> Answer:
+        board = self._board
+        if asked.path == "/metrics":
+            return self._scrape(asked)
+        if asked.path == "/status":
+            return _json(board.status())
+        if asked.path == "/healthz":
+            return _json({"alive": True})
+        if asked.path == "/readyz":
+            status = board.status()
+            return _json({"ready": status["state"] == "ready", "health": status["health"]})
+        part = board.parts.get(asked.path)
+        if part is None:
+            raise Refuse(404)
+        return _json(part(asked.query))
+
+
+def _json(value: Any) -> Answer:
+    return Answer(json.dumps(value, ensure_ascii=False, default=str).encode("utf-8", "replace"))
+
+
+def find(state_dir: Path) -> tuple[str, str, int] | None:
+    """(url, token, pid) of the process that runs on this state directory; None when none has said so."""
+    try:
+        content = json.loads((state_dir / FILE_NAME).read_text())
+        return str(content["url"]), str(content["token"]), int(content["pid"])
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
