@@ -1,85 +1,15 @@
-"""Every refusal has a name, raised in the thread of the caller that it concerns; the tree is unharmed by any of them."""
+"""Errors of calls between actors. The errors of specs and supervisors are in `spec_errors`.
+
+Each is raised in the thread of the caller that it concerns; nobody else notices.
+"""
 
 from __future__ import annotations
 
 import pykka
 
-from supervision.spec_errors import (
-    AlreadyPresent,
-    AlreadyStarted,
-    BadArgs,
-    BadAutoShutdown,
-    BadChildren,
-    BadClass,
-    BadCombination,
-    BadExtraArgs,
-    BadId,
-    BadIntensity,
-    BadKwargs,
-    BadMaxChildren,
-    BadName,
-    BadPeriod,
-    BadRestart,
-    BadReturn,
-    BadShutdown,
-    BadSignificant,
-    BadSpec,
-    BadStartTimeout,
-    BadStrategy,
-    BadWatchdog,
-    ByRefOnly,
-    DuplicateId,
-    MaxChildren,
-    NotFound,
-    Restarting,
-    Running,
-    ShuttingDown,
-    StartError,
-    StartTimeout,
-    SupervisionError,
-    TooManyAbandoned,
-)
+from supervision.spec_errors import SupervisionError
 
-__all__ = [
-    "AlreadyPresent",
-    "AlreadyStarted",
-    "BadArgs",
-    "BadAutoShutdown",
-    "BadChildren",
-    "BadClass",
-    "BadCombination",
-    "BadExtraArgs",
-    "BadId",
-    "BadIntensity",
-    "BadKwargs",
-    "BadMaxChildren",
-    "BadName",
-    "BadPeriod",
-    "BadRestart",
-    "BadReturn",
-    "BadShutdown",
-    "BadSignificant",
-    "BadSpec",
-    "BadStartTimeout",
-    "BadStrategy",
-    "BadWatchdog",
-    "ByRefOnly",
-    "CallTimeout",
-    "CallingSelf",
-    "DuplicateId",
-    "MaxChildren",
-    "NoProc",
-    "NotFound",
-    "Overloaded",
-    "Restarting",
-    "Running",
-    "ShuttingDown",
-    "StartError",
-    "StartTimeout",
-    "SupervisionError",
-    "TooManyAbandoned",
-    "WouldBlockLoop",
-]
+__all__ = ["CallTimeout", "CallingSelf", "NoProc", "Overloaded", "WouldBlockLoop"]
 
 
 class NoProc(SupervisionError, pykka.ActorDeadError):

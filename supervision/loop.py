@@ -1,0 +1,290 @@
+"""Event loops as a place for task actors: started when first needed, watched by their heartbeat, replaced when they hang.
+
+A loop that does not answer its heartbeat is blocked by something that will not stop for anybody. Its actors' askers are answered,
+its thread is abandoned and counted, and whoever is started next gets a new loop.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import sys
+import threading
+from _thread import get_ident
+from collections.abc import Callable, Coroutine
+from typing import TYPE_CHECKING, Any
+
+from supervision._asyncio import Gate
+from supervision._process import Reply
+from supervision.birth import Birth, Handshake
+from supervision.errors import NoProc
+from supervision.fence import fence
+from supervision.life import TaskLife
+from supervision.observer import LoopAbandoned
+from supervision.oneshot import OneShot
+from supervision.reasons import Killed
+from supervision.task_actor import run_task
+
+if TYPE_CHECKING:
+    from supervision.host import Host
+
+__all__ = ["LoopPlace", "LoopRuntime"]
+
+_log = logging.getLogger("supervision")
+
+BEATS = 4
+"""Heartbeats in a row that may stay unanswered. Beats are counted, not seconds, so that a suspended machine hurts nobody."""
+CLOSE_SECONDS = 1.0
+"""What the tasks on a loop get to end when it is stopped."""
+
+
+class LoopPlace:
+    """One event loop on one daemon thread."""
+
+    def __init__(self, owner: LoopRuntime, number: int) -> None:
+        self.label = f"{owner.name}-loop#{number}"
+        self.loop = asyncio.new_event_loop()
+        self.loop.set_exception_handler(_exception_handler)
+        self.lives: set[TaskLife] = set()
+        self.dead = False
+        self.ended = OneShot()
+        self.ident: int | None = None
+        self.missed = 0
+        self._owner = owner
+        self._lock = threading.Lock()
+        self._thread = threading.Thread(target=self._main, name=self.label, daemon=True)
+        self._thread.start()
+
+    def call(self, callback: Callable[..., object], *args: Any) -> bool:
+        """Run on the loop's thread, soon; False when the loop is gone."""
+        try:
+            if get_ident() == self.ident:
+                self.loop.call_soon(callback, *args)
+            else:
+                self.loop.call_soon_threadsafe(callback, *args)
+        except RuntimeError:
+            return False
+        return True
+
+    def fire(self, gate: Gate) -> None:
+        try:
+            if get_ident() == self.ident:
+                self.loop.call_soon(gate.fire, context=gate.context)
+            else:
+                self.loop.call_soon_threadsafe(gate.fire, context=gate.context)
+        except RuntimeError:  # the loop is gone, and has ended all of its lives
+            pass
+
+    def cancel(self, life: TaskLife) -> bool:
+        return not self.dead and self.call(_cancel, life)
+
+    def boot(self, life: TaskLife, birth: Birth, handshake: Handshake) -> bool:
+        """Start a task for `life`."""
+        life.place = self
+        self.lives.add(life)
+        life.watch(self, lambda reason: self.lives.discard(life))
+        return not self.dead and self.call(self._boot, life, birth, handshake)
+
+    def beat(self) -> bool:
+        """One heartbeat; False when too many in a row were not answered."""
+        if self.missed >= BEATS:
+            return False
+        self.missed += 1
+        self.call(self._answer)
+        return True
+
+    def abandon(self) -> None:
+        """Give the loop up: its actors end now, for everybody but themselves."""
+        with self._lock:
+            if self.dead:
+                return
+            self.dead = True
+            hung = not self.ended.settled
+            if hung and self.ident is not None:
+                fence.shut_thread(self.ident)
+        host = self._owner.host
+        lives = list(self.lives)
+        host.report(LoopAbandoned(self.label, len(lives)))
+        if hung:
+            host.abandoned(self)
+        for life in lives:
+            life.close()
+            life.finish(Killed("loop blocked"))
+        self.call(self.loop.stop)
+
+    def stop(self) -> None:
+        """Ask the loop to end; `ended` tells when it has."""
+        self.dead = True
+        self.call(self.loop.stop)
+
+    def _answer(self) -> None:
+        self.missed = 0
+
+    def _boot(self, life: TaskLife, birth: Birth, handshake: Handshake) -> None:
+        if life.closed:
+            life.finish(Killed())
+            return
+        life.gate = Gate(self.loop)
+        coroutine = run_task(life, birth, handshake)
+        if sys.version_info >= (3, 12):
+            task = asyncio.Task(coroutine, loop=self.loop, eager_start=True, context=birth.context)
+        else:
+            task = asyncio.Task(coroutine, loop=self.loop, context=birth.context)
+        if not task.done():
+            life.task = task
+
+    def _main(self) -> None:
+        self.ident = get_ident()
+        loop = self.loop
+        try:
+            loop.run_forever()
+            loop.run_until_complete(self._wind_up())
+        except BaseException:  # Boundary: a loop ends with its actors told, whatever ended it.
+            _log.exception("%s failed", self.label)
+        finally:
+            self.dead = True
+            for life in list(self.lives):
+                life.finish(Killed("loop ended"))
+            loop.close()
+            with self._lock:
+                self.ended.settle(None)
+                fence.open_thread(self.ident)
+            self._owner.host.abandoned_ended(self)
+
+    async def _wind_up(self) -> None:
+        if self in self._owner.host.given_up:
+            hooks: list[Callable[[], Coroutine[Any, Any, object]]] = []
+        else:
+            hooks = self._owner.take_close_hooks(self.loop)
+        for hook in hooks:
+            try:
+                await asyncio.wait_for(hook(), CLOSE_SECONDS)
+            except Exception:  # Boundary: one failing close hook never keeps the loop from ending.
+                _log.exception("a close hook of %s failed", self.label)
+        me = asyncio.current_task()
+        others = [task for task in asyncio.all_tasks() if task is not me]
+        for task in others:
+            task.cancel()
+        if others:
+            await asyncio.wait(others, timeout=CLOSE_SECONDS)
+        await self.loop.shutdown_asyncgens()
+
+
+class LoopRuntime:
+    """The loop of a runtime. `ThreadRuntime.loop` is one; it holds one `LoopPlace` at a time."""
+
+    def __init__(self, host: Host, name: str, place: Callable[[LoopRuntime, int], LoopPlace] = LoopPlace) -> None:
+        self.host = host
+        self.name = name
+        self.replaced = 0
+        """Loops that were given up and replaced."""
+        self._make = place
+        self._place: LoopPlace | None = None
+        self._number = 0
+        self._lock = threading.Lock()
+        self._hooks: dict[asyncio.AbstractEventLoop, list[Callable[[], Coroutine[Any, Any, object]]]] = {}
+
+    @property
+    def place(self) -> LoopPlace:
+        """The loop's thread; started now if there is none."""
+        place = self._place
+        if place is None or place.dead:
+            with self._lock:
+                place = self._place
+                if place is None or place.dead:
+                    if self.host.closing:
+                        raise NoProc(f"the runtime {self.host.name!r} is closed")
+                    self._number += 1
+                    place = self._place = self._make(self, self._number)
+        return place
+
+    @property
+    def running(self) -> LoopPlace | None:
+        """The loop's thread, if there is one."""
+        place = self._place
+        return None if place is None or place.dead else place
+
+    @property
+    def asyncio_loop(self) -> asyncio.AbstractEventLoop:
+        """The asyncio loop that the next task actor gets. It changes when a blocked loop is replaced."""
+        return self.place.loop
+
+    def call_soon(self, callback: Callable[..., object], *args: Any) -> bool:
+        """Run `callback(*args)` on the loop. From any thread."""
+        return self.place.call(callback, *args)
+
+    def submit(self, coroutine: Coroutine[Any, Any, Any]) -> Reply[Any]:
+        """Run a coroutine on the loop; its result or error is the reply. It ends with the loop: `NoProc` then."""
+        place = self.place
+        reply: Reply[Any] = Reply()
+        reply.clock = self.host.clock
+
+        def begin() -> None:
+            task = place.loop.create_task(coroutine)
+            task.add_done_callback(lambda done: _to_reply(done, reply))
+
+        def gone() -> None:
+            reply.fail(NoProc("the loop has ended"))
+
+        place.ended.subscribe(gone)
+        reply.subscribe(lambda: place.ended.unsubscribe(gone))
+        if not place.call(begin):
+            coroutine.close()
+            reply.fail(NoProc("the loop has ended"))
+        return reply
+
+    def at_close(self, hook: Callable[[], Coroutine[Any, Any, object]]) -> None:
+        """On the loop's own thread: have `hook()` awaited before this loop is closed (not if it is abandoned)."""
+        self._hooks.setdefault(asyncio.get_running_loop(), []).append(hook)
+
+    def take_close_hooks(self, loop: asyncio.AbstractEventLoop) -> list[Callable[[], Coroutine[Any, Any, object]]]:
+        """The close hooks of a loop, newest first."""
+        return self._hooks.pop(loop, [])[::-1]
+
+    def boot(self, life: TaskLife, birth: Birth, handshake: Handshake) -> None:
+        """Start a task actor on the present loop."""
+        if not self.place.boot(life, birth, handshake) and not self.place.boot(life, birth, handshake):
+            raise NoProc("the loop has ended")
+
+    def beat(self) -> None:
+        """One heartbeat of the present loop; a loop that does not answer is given up."""
+        place = self.running
+        if place is not None and not place.beat():
+            self.replaced += 1
+            self._hooks.pop(place.loop, None)
+            place.abandon()
+
+    def stop(self, timeout: float) -> bool:
+        """End the loop; True when it ended in time."""
+        place = self._place
+        if place is None:
+            return True
+        place.stop()
+        return place.ended.block(timeout)
+
+    def forget(self) -> None:
+        """In a forked child: the thread is not here."""
+        place, self._place = self._place, None
+        if place is not None:
+            place.dead = True
+            place.ended.settle(None)
+
+
+def _cancel(life: TaskLife) -> None:
+    task = life.task
+    if task is not None:
+        task.cancel()
+
+
+def _to_reply(task: asyncio.Task[Any], reply: Reply[Any]) -> None:
+    if task.cancelled():
+        reply.fail(NoProc("the coroutine was cancelled"))
+    elif (error := task.exception()) is not None:
+        reply.fail(error)
+    else:
+        reply.succeed(task.result())
+
+
+def _exception_handler(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+    error = context.get("exception")
+    _log.error("on an event loop: %s", context.get("message"), exc_info=error)
