@@ -41,6 +41,8 @@ if TYPE_CHECKING:
     from honcho_actors.metrics import Meters
     from honcho_actors.privacy.egress import Screened
 
+__all__ = ["Call", "HonchoClient", "Level", "Observation", "OutMessage"]
+
 Level = Literal["minimal", "low", "medium", "high", "max"]
 
 

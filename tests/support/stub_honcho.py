@@ -1,4 +1,6 @@
-"""A tiny scripted HTTP server on a real socket: records what came, answers what the test says. No Honcho semantics in it."""
+"""A tiny scripted HTTP server on a real socket: records what came, answers what the test says. No Honcho semantics in
+it.
+"""
 
 from __future__ import annotations
 
@@ -59,7 +61,9 @@ Script = Callable[[Seen], Answer | Awaitable[Answer]]
 
 
 class StubHoncho:
-    """`async with StubHoncho(script) as stub`: `stub.url`, `stub.seen`, `stub.open` (sockets that the peer keeps open)."""
+    """`async with StubHoncho(script) as stub`: `stub.url`, `stub.seen`, `stub.open` (sockets that the peer keeps
+    open).
+    """
 
     def __init__(self, script: Script | None = None) -> None:
         self.script: Script = script or (lambda seen: Said({}))
@@ -85,7 +89,7 @@ class StubHoncho:
         self._server.close()
         for writer in list(self._writers):
             writer.transport.abort()
-        while self._writers:
+        while self._writers:  # noqa: ASYNC110 (each ends in a callback of its own)
             await asyncio.sleep(0.001)
         await self._server.wait_closed()
 
@@ -109,21 +113,22 @@ class StubHoncho:
         body = await reader.readexactly(int(headers.get("content-length", "0")))
         seen = Seen(method, target, headers, body)
         self.seen.append(seen)
-        answer = self.script(seen)
-        if isinstance(answer, Awaitable):
-            answer = await self._while_connected(answer, reader)
-            if answer is None:
+        scripted = self.script(seen)
+        if isinstance(scripted, (Said, Raw)):
+            answer = scripted
+        else:
+            came = await self._while_connected(scripted, reader)
+            if came is None:
                 return False
+            answer = came
         if isinstance(answer, Raw):
             writer.write(answer.data)
             await writer.drain()
             if answer.then == "reset":
                 writer.transport.abort()
             return answer.then == "keep"
-        if answer.delay:
-            waited = await self._while_connected(asyncio.sleep(answer.delay, answer), reader)
-            if waited is None:
-                return False
+        if answer.delay and await self._while_connected(asyncio.sleep(answer.delay, answer), reader) is None:
+            return False
         writer.write(answer.encoded())
         await writer.drain()
         return answer.headers.get("connection") != "close"
@@ -132,8 +137,9 @@ class StubHoncho:
         """The answer, or None as soon as the client has hung up."""
         task = asyncio.ensure_future(work)
         gone = asyncio.ensure_future(reader.read(1))
+        both: set[asyncio.Future[Any]] = {task, gone}
         try:
-            await asyncio.wait({task, gone}, return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait(both, return_when=asyncio.FIRST_COMPLETED)
             return task.result() if task.done() else None
         finally:
             for one in (task, gone):
