@@ -141,7 +141,7 @@ class SupervisorLife(Life):
             kind, value = handshake.outcome
             if kind == "started":
                 post(handle, ev.Started(seq, generation, life.ref, value))
-                if not life.watch(handshake, ended):
+                if not life.watch(ended, ended):
                     ended(life.reason or Killed())
             elif kind == "ignored":
                 post(self.child_ended, ev.Ignored(seq, generation))
