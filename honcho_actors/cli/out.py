@@ -32,6 +32,12 @@ def emit_json(value: Any) -> None:
     sys.stdout.flush()
 
 
+def emit_line(value: Any) -> None:
+    """One value of a stream: always one line."""
+    sys.stdout.write(json.dumps(value, ensure_ascii=False, default=str) + "\n")
+    sys.stdout.flush()
+
+
 def say(text: str = "") -> None:
     """A line of a command's answer. A character that the terminal cannot show is replaced, never raised for."""
     encoding = sys.stdout.encoding or "utf-8"

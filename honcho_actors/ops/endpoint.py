@@ -81,7 +81,7 @@ class AdminEndpoint(TaskActor):
         try:
             found = await door.start(port)
         except OSError as error:
-            self._problem(f"{name} {port} cannot be used: {(error.strerror or 'error').lower()}")
+            self._problem(f"{name} {port} cannot be used: {os.strerror(error.errno or 0).lower()}")
             return 0
         self._doors.append(door)
         return found

@@ -1,0 +1,90 @@
+"""What lives on the event loop: one HTTP client for each loop, made when a worker first needs it.
+
+Promises: a client is never shared between loops; a replaced loop gets a new one, and the old one's connections go with
+the old loop; making one touches no network. What the client is made of (endpoint, limits) follows the settings in
+force without a restart.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from typing import TYPE_CHECKING, Any
+
+from honcho_actors.honcho.endpoint import BadEndpoint, Endpoint, parse_endpoint
+from honcho_actors.metrics import Meters
+from honcho_actors.settings import Settings, SettingsCell
+from supervision import TaskActor
+
+if TYPE_CHECKING:
+    from honcho_actors.honcho.client import HonchoClient
+
+_log = logging.getLogger("honcho_actors.runtime")
+
+
+class EndpointInForce:
+    """The endpoint of the settings in force; parsed once for each epoch. Callable, cheap, never raises."""
+
+    def __init__(self, cell: SettingsCell) -> None:
+        self._cell = cell
+        self._made_for: Settings | None = None
+        self._endpoint: Endpoint | BadEndpoint = BadEndpoint("no server is set")
+
+    def __call__(self) -> Endpoint | BadEndpoint:
+        settings = self._cell.current
+        if settings is not self._made_for:
+            if settings.configured:
+                self._endpoint = parse_endpoint(settings.server_url, settings.api_key)
+            else:
+                self._endpoint = BadEndpoint("memory is switched off" if not settings.enabled else "no server is set")
+            self._made_for = settings
+        return self._endpoint
+
+
+class Clients:
+    """Gives the client of the running loop. Called on a loop only; `status` from any thread."""
+
+    def __init__(self, cell: SettingsCell, meters: Meters) -> None:
+        self._cell = cell
+        self._meters = meters
+        self._endpoint = EndpointInForce(cell)
+        self._client: HonchoClient | None = None
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._limits: tuple[int, float | None] = (0, None)
+
+    def __call__(self) -> HonchoClient:
+        """The client of the loop that runs here."""
+        loop = asyncio.get_running_loop()
+        client = self._client
+        if client is None or self._loop is not loop:
+            from honcho_actors.honcho.client import HonchoClient
+            from honcho_actors.honcho.limiter import Limiter
+
+            settings = self._cell.current
+            limiter = Limiter(settings.max_concurrent_requests, settings.requests_per_second)
+            client = HonchoClient(self._endpoint, limiter=limiter, meters=self._meters, reread=self._cell.poll)
+            self._client, self._loop = client, loop
+        return client
+
+    def status(self) -> dict[str, Any]:
+        """Counts of the present client; empty before the first request."""
+        client = self._client
+        return {} if client is None else client.status()
+
+    async def aclose(self) -> None:
+        """Closes the client of this loop, and no other's."""
+        if self._loop is asyncio.get_running_loop() and self._client is not None:
+            client, self._client = self._client, None
+            await client.aclose()
+
+
+class IoLoop(TaskActor):
+    """First child of the root: while it lives, there is a loop. A loop that is given up ends it, and the root starts
+    everything after it again on the next loop."""
+
+    def __init__(self, clients: Clients) -> None:
+        super().__init__()
+        self._clients = clients
+
+    async def on_stop(self, reason: object) -> None:
+        await self._clients.aclose()

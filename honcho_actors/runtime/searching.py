@@ -1,0 +1,67 @@
+"""Searching what was said, inside exactly the scope that was asked for.
+
+Scopes: `session` (key: the conversation's own key), `agent` (key: a person's id; what that person wrote), `workspace`
+(key: the workspace's name, which must be the one in force), `global` (no key: the whole workspace). A scope without its
+key, or with a key that maps to nothing, is empty; nothing is ever widened, and no failure is an error.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any, Final, Literal
+
+from honcho_actors.honcho.outcomes import Call, Ok, Outcome
+from honcho_actors.model import Document, TurnRequest
+from honcho_actors.privacy import egress, identity, names
+from honcho_actors.settings import Settings
+
+if TYPE_CHECKING:
+    from honcho_actors.honcho.client import HonchoClient
+
+SearchScope = Literal["session", "agent", "workspace", "global"]
+QUERY_CHARS: Final = 2_000
+MOST_HITS: Final = 100
+
+
+async def search(
+    client: HonchoClient, settings: Settings, query: str, scope: str, key: str | None, limit: int, call: Call
+) -> tuple[Document, ...]:
+    """The hits of one search; empty on every failure. On the loop."""
+    screened = egress.screen(query, QUERY_CHARS)
+    if screened is None or not settings.configured:
+        return ()
+    limit = max(1, min(MOST_HITS, limit))
+    workspace = names.workspace_id(settings.workspace)
+    wanted = key.strip() if isinstance(key, str) else ""
+    found: Outcome[tuple[Any, ...]]
+    if scope == "session" and wanted:
+        session = _session(wanted, settings)
+        if session is None:
+            return ()
+        found = await client.session_search(workspace, session, screened, limit=limit, call=call)
+    elif scope == "agent" and wanted:
+        peer = _peer(wanted, settings)
+        if peer is None:
+            return ()
+        found = await client.peer_search(workspace, peer, screened, limit=limit, call=call)
+    elif scope == "global" or (scope == "workspace" and wanted == settings.workspace):
+        found = await client.workspace_search(workspace, screened, limit=limit, call=call)
+    else:
+        return ()
+    return tuple(_documents(found.value, scope, key)) if isinstance(found, Ok) else ()
+
+
+def _session(key: str, settings: Settings) -> str | None:
+    who = identity.resolve(TurnRequest(session_key=key, user=settings.user_peer), settings)
+    return None if isinstance(who, identity.NoIdentity) else identity.locate(who).remote_session or None
+
+
+def _peer(user: str, settings: Settings) -> str | None:
+    who = identity.resolve(TurnRequest(session_key="search", user=user), settings)
+    return None if isinstance(who, identity.NoIdentity) else who.user_peer
+
+
+def _documents(messages: Iterable[Any], scope: str, key: str | None) -> Iterable[Document]:
+    for message in messages:
+        if message.text and message.text.strip():
+            yield Document(message.id, message.text, message.peer, message.session, message.created_at, scope, key)
