@@ -132,6 +132,11 @@ class StartError(SupervisionError):
         error.__cause__ = cause
         return error
 
+    @classmethod
+    def wrap(cls, child: object, error: BaseException) -> BaseException:
+        """An error as the starter gets it: ours as it is, anybody else's as the cause of a `StartError`."""
+        return error if isinstance(error, SupervisionError) else cls.of(child, error)
+
 
 class StartTimeout(StartError):
     """`on_start` took longer than `start_timeout`; the half-started child was killed."""
