@@ -378,7 +378,7 @@ class HonchoClient:
         status = 200
         for batch in wire.batches(wire.message_bodies(messages)):
             body = {"messages": list(batch)}
-            outcome = await self._caller.call(ops.ADD_MESSAGES, call, path, reading.created_ids, body=body)
+            outcome = await self._caller.call(ops.ADD_MESSAGES, call, path, reading.created_ids(len(batch)), body=body)
             if isinstance(outcome, Failure):
                 return _after(outcome, len(stored))
             stored += outcome.value
@@ -425,7 +425,9 @@ class HonchoClient:
         stored: list[str] = []
         for batch in wire.batches(rows):
             body = {"conclusions": list(batch)}
-            outcome = await self._caller.call(ops.CREATE_CONCLUSIONS, call, path, reading.created_ids, body=body)
+            outcome = await self._caller.call(
+                ops.CREATE_CONCLUSIONS, call, path, reading.created_ids(len(batch)), body=body
+            )
             if isinstance(outcome, Failure):
                 return _after(outcome, len(stored))
             stored += outcome.value

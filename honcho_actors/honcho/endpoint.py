@@ -101,7 +101,7 @@ def encode_segment(segment: str) -> str:
     """One path segment. A lone surrogate becomes U+FFFD; `.` and `..` are encoded too, so that no path is shortened."""
     if segment in (".", ".."):
         return "%2E" * len(segment)
-    return quote(segment.encode("utf-8", "replace"), safe="")
+    return quote(segment.encode("utf-16", "surrogatepass").decode("utf-16", "replace"), safe="")
 
 
 def is_private(address: str | _Address) -> bool:

@@ -270,14 +270,18 @@ def messages(value: object, skip: Skip) -> tuple[Message, ...]:
     return tuple(row for row in found if row is not None)
 
 
-def created_ids(value: object, skip: Skip) -> tuple[str, ...]:
-    """Ids of what was just stored. A reply without them is no proof that anything was."""
-    if not isinstance(value, list):
-        raise NotHoncho(f"a list of what was stored was expected, a {kind_of(value)} came")
-    ids = [_name(row, "id") if isinstance(row, Mapping) else None for row in value]
-    if not all(ids):
-        raise NotHoncho("what was stored came back without its id")
-    return tuple(identity for identity in ids if identity)
+def created_ids(expected: int) -> Callable[[object, Skip], tuple[str, ...]]:
+    """Reads the ids of `expected` rows that were just stored. A reply without them is no proof that they were."""
+
+    def read(value: object, skip: Skip) -> tuple[str, ...]:
+        if not isinstance(value, list):
+            raise NotHoncho(f"a list of what was stored was expected, a {kind_of(value)} came")
+        ids = [identity for row in value if isinstance(row, Mapping) and (identity := _name(row, "id"))]
+        if len(ids) != expected or len(value) != expected:
+            raise NotHoncho(f"{expected} were sent, {len(ids)} came back with an id")
+        return tuple(ids)
+
+    return read
 
 
 def _count(value: object) -> int | None:

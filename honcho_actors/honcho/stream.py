@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import select
 import socket
 import ssl
 from collections.abc import Callable, Iterable
@@ -134,6 +135,8 @@ class Stream(httpcore.AsyncNetworkStream):
         if wire.lost or wire.eof or wire.transport is None or wire.transport.is_closing():
             raise httpcore.WriteError("the peer has closed the connection") from wire.error
         wire.transport.write(buffer)
+        if wire.transport.is_closing():  # the first send failed at once: nothing of this buffer went out
+            raise httpcore.WriteError("the peer has closed the connection") from wire.error
         self.written += len(buffer)
         await wire.writable()
         if wire.error is not None:
@@ -194,7 +197,10 @@ class Stream(httpcore.AsyncNetworkStream):
     def broken(self) -> bool:
         """Whether an idle connection can't be used again: hung up, lost, or with bytes that nobody asked for."""
         wire = self._wire
-        return wire.eof or wire.lost or bool(wire.buffer) or wire.transport is None or wire.transport.is_closing()
+        if wire.eof or wire.lost or wire.buffer or wire.transport is None or wire.transport.is_closing():
+            return True
+        raw = wire.transport.get_extra_info("socket")
+        return raw is None or _readable(raw.fileno())
 
     def watch_silence(self, broken: Callable[[], None] | None) -> None:
         """Calls `broken` when the peer hangs up or speaks while the connection is idle."""
@@ -233,6 +239,17 @@ class Backend(httpcore.AsyncNetworkBackend):
             self._opened(stream)
             return stream
         raise httpcore.ConnectError("; ".join(dict.fromkeys(map(_said, failures)))) from failures[-1]
+
+
+def _readable(descriptor: int) -> bool:
+    """Whether the kernel holds something (an end, too) that the loop has not been told of yet."""
+    if descriptor < 0:
+        return True
+    if not hasattr(select, "poll"):
+        return bool(select.select([descriptor], [], [], 0)[0])
+    poll = select.poll()
+    poll.register(descriptor, select.POLLIN)
+    return bool(poll.poll(0))
 
 
 def _said(failed: OSError) -> str:

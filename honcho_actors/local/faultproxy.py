@@ -256,6 +256,7 @@ class FaultProxy:
             return 200, self.report()
         if (method, path) == ("POST", "/down"):
             await self._down()
+            await self._until_dropped()
             return 200, self.report()
         if (method, path) == ("POST", "/up"):
             await self._up()
@@ -263,6 +264,7 @@ class FaultProxy:
         if (method, path) == ("POST", "/drop"):
             for writer in list(self._clients):
                 reset(writer)
+            await self._until_dropped()
             return 200, self.report()
         return 404, {"detail": "GET /report, PUT /plan, POST /down, POST /up, POST /drop"}
 
@@ -273,6 +275,13 @@ class FaultProxy:
             self._server = None
         for writer in list(self._clients):
             reset(writer)
+
+    async def _until_dropped(self) -> None:
+        """Resets are carried out by the loop: whoever ordered them is answered when they have been."""
+        for _ in range(100):
+            if not self._clients:
+                return
+            await asyncio.sleep(0.01)
 
     async def _up(self) -> None:
         if self._server is None:
