@@ -1,0 +1,28 @@
+"""What any assistant offers its satellites: the registry that asks them for context under a budget, the prompt that
+their answers are composed into, and the transcript that keeps what people saw apart from what the model saw.
+
+Knows contributors by their protocol alone: no satellite, no server and no conversation table may be named here.
+"""
+
+from __future__ import annotations
+
+from honcho_actors.host.plan import Answer, Contribution, Contributor, Plan
+from honcho_actors.host.prompt import Prompt, compose_prompt
+from honcho_actors.host.registry import Collected, ContextRegistry, Outcome, OutcomeState
+from honcho_actors.host.transcript import MemoryTranscripts, Transcript, TranscriptStore
+
+__all__ = [
+    "Answer",
+    "Collected",
+    "ContextRegistry",
+    "Contribution",
+    "Contributor",
+    "MemoryTranscripts",
+    "Outcome",
+    "OutcomeState",
+    "Plan",
+    "Prompt",
+    "Transcript",
+    "TranscriptStore",
+    "compose_prompt",
+]

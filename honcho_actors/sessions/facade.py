@@ -1,0 +1,370 @@
+"""What a turn meets: one look into the published table, and for a cold turn a reply that always comes.
+
+Promises of `serve`: it never raises, never outlives its budget, and on a warm turn does no more than a look-up, a
+ready-made answer and one message to the manager, with no lock that a writer holds and no call that gives the
+interpreter away. Settings, table and clock are read once; everything that follows uses those. Any thread, any number
+of event loops.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import math
+import random
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
+
+from honcho_actors.metrics import Meters
+from honcho_actors.model import Context, Reason, SessionKey, State, TurnRequest
+from honcho_actors.privacy.identity import Identity, resolve
+from honcho_actors.sessions import publishing
+from honcho_actors.sessions.block import Limits
+from honcho_actors.sessions.budget import Counter, utf8_thirds
+from honcho_actors.sessions.flights import MAX_FLIGHTS
+from honcho_actors.sessions.manager import REFRESH_SUPERVISOR, Ports, SessionManager
+from honcho_actors.sessions.messages import DRAIN, Forget, Load, Open, TurnRecord, Uploaded
+from honcho_actors.sessions.table import (
+    EPOCH,
+    P_BLOCK,
+    READY_FOR,
+    Block,
+    Entry,
+    Key,
+    Table,
+    context_of,
+    flat,
+    person_of,
+)
+from honcho_actors.sessions.trivial import is_trivial
+from honcho_actors.sessions.worker import ClientFactory
+from honcho_actors.settings import Settings, SettingsCell
+from supervision import ChildSpec, Clock, Ref, Strategy, Waiter
+
+MANAGER = "honcho.sessions"
+READ_SIDE = "honcho.read_side"
+HUNG_AFTER = 30.0
+"""Seconds that the manager may take over one message before it is given up and replaced."""
+
+OFF: dict[Reason, Context] = {reason: Context((), State.OFF, reason) for reason in Reason}
+
+
+@dataclass(frozen=True, slots=True)
+class SessionRow:
+    """One conversation as `status` shows it. `age` of its base layer in seconds, None before there is one."""
+
+    key: str
+    user: str
+    remote: str
+    turns: int
+    age: float | None
+    reason: Reason
+
+
+class Sessions:
+    """The read side's face. Made before the tree, serves before, while and after the tree runs."""
+
+    def __init__(
+        self,
+        cell: SettingsCell,
+        meters: Meters,
+        client: ClientFactory,
+        *,
+        clock: Clock | None = None,
+        is_established: Callable[[SessionKey], bool] = lambda session: False,
+        counter: Counter = utf8_thirds,
+        jitter: Callable[[], float] = random.random,
+    ) -> None:
+        """`client()` is called by workers, on their event loop, and gives that loop's client. `is_established`
+        answers from memory whether the server has a conversation; it is called on the manager's thread. `clock` is
+        the runtime's."""
+        clock = clock or Clock()
+        self._table = table = Table()
+        self._ports = Ports(cell, meters, client, is_established=is_established, counter=counter, jitter=jitter)
+        self._entries = table.entries
+        self._cell = cell
+        self._clock = clock
+        self._now: Callable[[], float] = clock.now
+        self._counter = counter
+        self._gated: Settings | None = None
+        self._gate: Reason | None = None
+
+    def child_specs(self) -> tuple[ChildSpec, ...]:
+        """The read side of the tree: a supervisor over the manager and its workers, which fall and rise together."""
+        children = (
+            ChildSpec.dynamic("refresh", max_children=MAX_FLIGHTS, name=REFRESH_SUPERVISOR),
+            ChildSpec(
+                "session_manager", SessionManager, args=(self._table, self._ports), name=MANAGER, watchdog=HUNG_AFTER
+            ),
+        )
+        return (ChildSpec.supervisor("read_side", children, strategy=Strategy.ONE_FOR_ALL, name=READ_SIDE),)
+
+    # -- a turn --------------------------------------------------------------------------------------------------------
+
+    def serve(self, request: TurnRequest, budget: float | None = None) -> Context:
+        """This turn's context. A cold turn waits at most `budget` seconds (`first_turn_wait`) minus headroom."""
+        turn = self.look(request)
+        if turn.context is not None:
+            self.count(turn)
+            return turn.context
+        start = turn.at
+        wait = self._wait(budget, turn.settings)
+        if wait <= 0.0:
+            return self._unserved(turn, Reason.LOADING)
+        if _on_loop():
+            return self._unserved(turn, Reason.EVENT_LOOP)
+        waiter = self.begin(turn, start + wait)
+        return self._finish(turn, waiter, waiter.result())
+
+    async def aserve(self, request: TurnRequest, budget: float | None = None) -> Context:
+        """As `serve`, suspending the task instead of the thread. A cancelled caller takes nothing from the others."""
+        turn = self.look(request)
+        if turn.context is not None:
+            self.count(turn)
+            return turn.context
+        wait = self._wait(budget, turn.settings)
+        if wait <= 0.0:
+            return self._unserved(turn, Reason.LOADING)
+        waiter = self.begin(turn, turn.at + wait)
+        try:
+            context = await waiter
+        except BaseException:
+            waiter.resolve(OFF[Reason.CLOSED], "cancelled")
+            self._finish(turn, waiter, OFF[Reason.CLOSED])
+            raise
+        return self._finish(turn, waiter, context)
+
+    def look(self, request: TurnRequest) -> TurnRecord:
+        """Reads settings, table and clock once. The record's context is None when the turn is cold and may wait."""
+        settings = self._cell.current
+        now = self._now()
+        gate = self._gate if settings is self._gated else self._look_at(settings)
+        if gate is not None:
+            return TurnRecord(None, None, settings, None, now, OFF[gate])
+        if request.scope != "main" and not settings.inject_in_subagents:
+            return TurnRecord(None, None, settings, None, now, OFF[Reason.SUBAGENT])
+        if request.audience != "private":
+            return TurnRecord(None, None, settings, None, now, OFF[Reason.SHARED_AUDIENCE])
+        identity = resolve(request, settings)
+        if type(identity) is not Identity:
+            return TurnRecord(None, None, settings, None, now, OFF[Reason.NO_IDENTITY])
+        realm, name, user, audience = identity.session
+        key: Key = (realm[0], realm[1], realm[2], name, user, audience)
+        entry = self._entries.get(key)
+        if entry is not None:
+            block = entry.block
+            if block is not None:
+                ready = entry.ready
+                if (
+                    ready is not None
+                    and ready[0] is block
+                    and now - ready[1] < READY_FOR
+                    and block[EPOCH] == settings.epoch
+                ):
+                    return TurnRecord(key, identity, settings, request.query, now, ready[2])
+                return TurnRecord(
+                    key, identity, settings, request.query, now, self._renewed(entry, block, settings, now)
+                )
+        return TurnRecord(
+            key, identity, settings, request.query, now, self._without(entry, key, request, settings, now)
+        )
+
+    def count(self, turn: TurnRecord) -> None:
+        """Tells the manager that this turn was served: it counts it, records its meters and starts what is due."""
+        table = self._table
+        table.feed.append(turn)
+        if not table.woken:
+            table.woken = True
+            manager = table.manager
+            if manager is None or not manager.cast(DRAIN):
+                table.woken = False
+
+    def begin(self, turn: TurnRecord, deadline: float) -> Waiter[Context]:
+        """Starts a cold turn's load and gives the reply that will come, at the latest at `deadline`. Never blocks."""
+        waiter: Waiter[Context] = Waiter(
+            clock=self._clock, deadline=deadline, on_deadline=Context((), State.COLD, Reason.DEADLINE)
+        )
+        manager = self._table.manager
+        if manager is None:
+            waiter.resolve(Context((), State.COLD, self._away()), "shutdown" if self._table.closed else "manager_down")
+            return waiter
+        waiter.bind(manager, self._manager_gone)
+        if not manager.cast(Open(turn, deadline, waiter)):
+            away = manager.is_alive()
+            waiter.resolve(
+                Context((), State.COLD, Reason.OVERLOADED if away else self._away()),
+                "overloaded" if away else "manager_down",
+            )
+        return waiter
+
+    def ended(self, turn: TurnRecord, waiter: Waiter[Context]) -> Context:
+        """The reply of `begin`, once it is there: measured, counted, and its place freed."""
+        return self._finish(turn, waiter, waiter.value)
+
+    def cold(self, request: TurnRequest) -> bool:
+        """Whether a turn would have to wait for a load now. One look; False when there is nobody to load."""
+        return self.look(request).context is None and self._table.manager is not None
+
+    # -- beside turns --------------------------------------------------------------------------------------------------
+
+    def prewarm(self, request: TurnRequest) -> None:
+        """Starts the load of a conversation that has none. Waits for nothing and counts no turn."""
+        self._load(request, False)
+
+    def refresh(self, request: TurnRequest) -> None:
+        """Reads a conversation again now: it went idle, was archived, or something was written about the person."""
+        self._load(request, True)
+
+    def note_upload(self, session: SessionKey) -> None:
+        """Capture has delivered something of this conversation."""
+        manager = self._table.manager
+        if manager is not None:
+            manager.cast(Uploaded(session))
+
+    def forget(self, user: str) -> None:
+        """Drops everything that is held about a remote peer."""
+        manager = self._table.manager
+        if manager is not None:
+            manager.cast(Forget(user))
+
+    def close(self) -> None:
+        """From now on whoever finds no manager is told that memory is closed, not that it is away."""
+        self._table.closed = True
+
+    def rows(self, limit: int = 1000) -> tuple[SessionRow, ...]:
+        """The conversations that are held now, in order of admission. From any thread; not for the turn path."""
+        now = self._now()
+        found = []
+        for entry in list(self._entries.values())[:limit]:
+            block = entry.block
+            age = None if block is None else max(0.0, now - block[2])
+            found.append(SessionRow(entry.key[3], entry.key[4], entry.remote, entry.turns, age, entry.reason))
+        return tuple(found)
+
+    def known(self, request: TurnRequest) -> Identity | None:
+        """Who and which remote session this is, when it is a conversation that is held here; nobody is guessed."""
+        identity = resolve(request, self._cell.current)
+        if not isinstance(identity, Identity) or flat(identity.session) not in self._entries:
+            return None
+        return identity
+
+    def status(self) -> dict[str, Any]:
+        """Counts, JSON-able. No network, no wait."""
+        table = self._table
+        manager = table.manager
+        return {
+            "sessions": len(table.entries),
+            "persons": len(table.persons),
+            "bytes": table.bytes,
+            "restored": table.restored,
+            "generation": table.generation,
+            "uncounted_turns": len(table.feed),
+            "manager": "running" if manager is not None and manager.is_alive() else "away",
+        }
+
+    # -- private -------------------------------------------------------------------------------------------------------
+
+    def _look_at(self, settings: Settings) -> Reason | None:
+        """What keeps every turn of these settings without memory, once for each settings object."""
+        if not settings.enabled:
+            gate: Reason | None = Reason.DISABLED
+        elif not settings.configured:
+            gate = Reason.NOT_CONFIGURED
+        elif settings.recall_mode == "tools":
+            gate = Reason.TOOLS_MODE
+        elif settings.context_tokens <= 0:
+            gate = Reason.BUDGET
+        else:
+            gate = None
+        self._gate, self._gated = gate, settings
+        return gate
+
+    def _renewed(self, entry: Entry, block: Block, settings: Settings, now: float) -> Context:
+        """A fresh answer out of a published block; under changed settings out of what it was made of."""
+        made = block
+        if block[EPOCH] != settings.epoch:
+            known = self._table.persons.get(entry.person)
+            if known is not None:
+                made = publishing.block(
+                    entry, known, made_turn=block[3], limits=self._limits(settings), epoch=settings.epoch
+                )
+        context = context_of(made, now, settings.volatile_max_age)
+        if made is block:
+            entry.ready = (block, now, context)
+        return context
+
+    def _without(
+        self, entry: Entry | None, key: Key, request: TurnRequest, settings: Settings, now: float
+    ) -> Context | None:
+        """A conversation without a block of its own: what is known of the person, or None (it may wait), or why not."""
+        person = self._table.persons.get(person_of(key))
+        if person is not None:
+            block = person[P_BLOCK]
+            if block[EPOCH] != settings.epoch:
+                person = publishing.person(
+                    person[0],
+                    person[1],
+                    made_at=person[2],
+                    flags=person[3],
+                    before=None,
+                    limits=self._limits(settings),
+                    epoch=settings.epoch,
+                )
+                block = person[P_BLOCK]
+            return context_of(block, now, settings.volatile_max_age)
+        if entry is None or (not entry.opened and not (entry.base_job and is_trivial(request.query))):
+            return None
+        return Context((), State.COLD, entry.reason)
+
+    def _limits(self, settings: Settings) -> Limits:
+        return Limits(settings.context_tokens, settings.dialectic_max_chars, self._counter)
+
+    @staticmethod
+    def _wait(budget: float | None, settings: Settings) -> float:
+        """Seconds that may be waited: the grant minus headroom. What makes no sense counts as the setting."""
+        if budget is None or isinstance(budget, bool) or not isinstance(budget, (int, float)) or math.isnan(budget):
+            budget = settings.first_turn_wait
+        return min(float(budget), 1e6) - settings.headroom
+
+    def _unserved(self, turn: TurnRecord, reason: Reason) -> Context:
+        """A cold turn that does not wait: answered at once, and counted, so that the next one finds something."""
+        if self._table.manager is None:
+            reason = self._away()
+        entry = self._entries.get(turn.key) if turn.key is not None else None
+        if entry is not None and entry.block is None and not entry.base_job and reason is Reason.LOADING:
+            reason = entry.reason
+        context = Context((), State.COLD, reason)
+        self.count(turn._replace(context=context))
+        return context
+
+    def _finish(self, turn: TurnRecord, waiter: Waiter[Context], context: Context) -> Context:
+        context = replace(context, waited=max(0.0, self._now() - turn.at))
+        cause = waiter.cause
+        self.count(turn._replace(context=context, cause="manager_down" if cause == "down" else cause or "result"))
+        return context
+
+    def _away(self) -> Reason:
+        return Reason.CLOSED if self._table.closed else Reason.GIVEN_UP
+
+    def _manager_gone(self, _: Any) -> Context:
+        return Context((), State.COLD, Reason.CLOSED if self._table.closed else Reason.WORKER_DIED)
+
+    def _load(self, request: TurnRequest, again: bool) -> None:
+        settings = self._cell.current
+        gate = self._gate if settings is self._gated else self._look_at(settings)
+        manager: Ref[Any] | None = self._table.manager
+        if gate is not None or manager is None or request.audience != "private":
+            return
+        if request.scope != "main" and not settings.inject_in_subagents:
+            return
+        identity = resolve(request, settings)
+        if isinstance(identity, Identity):
+            manager.cast(Load(flat(identity.session), identity, settings, again))
+
+
+def _on_loop() -> bool:
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return False
+    return True

@@ -1,0 +1,123 @@
+"""The jobs that are under way: numbered, timed, watched, and ended exactly once by result, overrun or the worker's end.
+
+Owned by the SessionManager. A base flight belongs to a *person*: whoever needs the same person while it runs joins it
+and makes no request. What comes back for a number that is no longer in the book is late; the caller counts and drops
+it.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from honcho_actors.sessions.jobs import BaseJob, DialecticJob, Job, SummaryJob
+from honcho_actors.sessions.table import Entry, PersonId
+from supervision import Ref
+
+MAX_FLIGHTS = 4_096
+"""Workers at once; one more is refused and its turn is told so."""
+
+
+class Flight:
+    """One job. `followers` are further conversations that a base flight will answer."""
+
+    __slots__ = ("followers", "job", "leader", "monitor", "reserved", "started", "timer", "trigger", "worker")
+
+    def __init__(self, job: Job, leader: Entry, started: float, trigger: str) -> None:
+        self.job = job
+        self.leader = leader
+        self.followers: list[Entry] = []
+        self.started = started
+        self.trigger = trigger
+        self.worker: Ref[Any] | None = None
+        self.monitor: Any = None
+        self.timer: Any = None
+        self.reserved = 0
+
+    @property
+    def entries(self) -> list[Entry]:
+        """Every conversation that this flight answers."""
+        return [self.leader, *self.followers]
+
+
+class Flights:
+    """The book. Numbers carry the manager's generation and are never used twice."""
+
+    def __init__(self, generation: int) -> None:
+        self._next = generation << 32
+        self._flights: dict[int, Flight] = {}
+        self._of_person: dict[PersonId, Flight] = {}
+        self._of_worker: dict[int, int] = {}
+
+    def __len__(self) -> int:
+        return len(self._flights)
+
+    @property
+    def full(self) -> bool:
+        return len(self._flights) >= MAX_FLIGHTS
+
+    def number(self) -> int:
+        """A fresh number."""
+        self._next += 1
+        return self._next
+
+    def of_person(self, person: PersonId) -> Flight | None:
+        """The base flight that is under way for this person."""
+        return self._of_person.get(person)
+
+    def get(self, number: int) -> Flight | None:
+        return self._flights.get(number)
+
+    def of_worker(self, worker: Any) -> Flight | None:
+        """The flight of a worker that has ended; None when it had reported before."""
+        number = self._of_worker.get(id(worker))
+        return None if number is None else self._flights.get(number)
+
+    def begin(self, flight: Flight) -> None:
+        """Takes a flight into the book and pins its entry."""
+        number = flight.job.number
+        self._flights[number] = flight
+        if isinstance(flight.job, BaseJob):
+            self._of_person[flight.leader.person] = flight
+            flight.leader.base_job = number
+        elif isinstance(flight.job, SummaryJob):
+            flight.leader.summary_job = number
+        else:
+            flight.leader.dialectic_job = number
+
+    def runs(self, flight: Flight, worker: Ref[Any]) -> None:
+        """Its worker has started."""
+        flight.worker = worker
+        self._of_worker[id(worker)] = flight.job.number
+
+    @staticmethod
+    def join(flight: Flight, entry: Entry) -> None:
+        """One more conversation of the same person, answered by the same request."""
+        if entry is not flight.leader and entry not in flight.followers:
+            flight.followers.append(entry)
+        entry.base_job = flight.job.number
+
+    def end(self, number: int) -> Flight | None:
+        """Takes a flight out of the book and unpins its entries; None when it is not there: whatever came is late."""
+        flight = self._flights.pop(number, None)
+        if flight is None:
+            return None
+        if flight.worker is not None:
+            self._of_worker.pop(id(flight.worker), None)
+        if flight.monitor is not None:
+            flight.monitor.cancel()
+        if flight.timer is not None:
+            flight.timer.cancel()
+        if isinstance(flight.job, BaseJob):
+            if self._of_person.get(flight.leader.person) is flight:
+                del self._of_person[flight.leader.person]
+            for entry in flight.entries:
+                if entry.base_job == number:
+                    entry.base_job = 0
+        elif isinstance(flight.job, SummaryJob):
+            flight.leader.summary_job = 0
+        elif isinstance(flight.job, DialecticJob):
+            flight.leader.dialectic_job = 0
+        return flight
+
+    def all(self) -> list[Flight]:
+        return list(self._flights.values())

@@ -1,0 +1,114 @@
+"""What the SessionManager is told. Private to this room: others use the facade."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from honcho_actors.model import Context, SessionKey
+from honcho_actors.privacy.identity import Identity
+from honcho_actors.sessions.table import Key, PersonId
+from honcho_actors.settings import Settings
+from supervision import Reply, Waiter
+
+
+class TurnRecord(NamedTuple):
+    """One turn as it was served, or as it waits to be. `context` None: it waits. `cause`: why a waiter was answered."""
+
+    key: Key | None
+    identity: Identity | None
+    settings: Settings
+    query: Any
+    at: float
+    context: Context | None
+    cause: str = ""
+
+
+class Drain:
+    """Served turns lie in the feed."""
+
+
+DRAIN = Drain()
+
+
+class Open(NamedTuple):
+    """A cold turn: load, and resolve `waiter`. Dropped when its deadline has passed before it is read."""
+
+    turn: TurnRecord
+    deadline: float
+    waiter: Waiter[Context]
+
+
+class Load(NamedTuple):
+    """Load without a turn. `again`: even when it is loaded (the conversation went idle, a tool wrote a fact)."""
+
+    key: Key
+    identity: Identity
+    settings: Settings
+    again: bool = False
+
+
+class Uploaded(NamedTuple):
+    """Something of this conversation has reached the server."""
+
+    session: SessionKey
+
+
+class Forget(NamedTuple):
+    """Drop everything about a remote peer, in every realm."""
+
+    peer: str
+
+
+class Overdue(NamedTuple):
+    """A worker has not reported in time."""
+
+    number: int
+
+
+class Started(NamedTuple):
+    """The reply about a worker's start is there."""
+
+    number: int
+    reply: Reply[Any]
+
+
+class Sweep(NamedTuple):
+    """The next slice of the idle sweep."""
+
+    keys: Any
+
+
+class Republish(NamedTuple):
+    """The next slice of a person's conversations after a change of what is known of them."""
+
+    person: PersonId
+    keys: list[Key]
+
+
+@dataclass(frozen=True, slots=True)
+class SessionSnapshot:
+    """What is kept of a conversation between processes. Times are wall clock seconds."""
+
+    key: Key
+    summary: str
+    saved_at: float
+
+
+@dataclass(frozen=True, slots=True)
+class PersonSnapshot:
+    """What is kept of a person between processes. Times are wall clock seconds."""
+
+    person: PersonId
+    representation: str
+    card: tuple[str, ...]
+    made_at: float
+    saved_at: float
+
+
+class Restored(NamedTuple):
+    """A slice of snapshots, newest first. The manager answers with `more` when it has taken them."""
+
+    persons: tuple[PersonSnapshot, ...]
+    sessions: tuple[SessionSnapshot, ...]
+    wall_now: float

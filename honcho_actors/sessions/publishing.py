@@ -1,0 +1,67 @@
+"""From what was read to what is published: renders texts and makes the tuples that a turn takes.
+
+A text that has not changed keeps its very string, so that bytes stay the same and memory is shared: every conversation
+of a person of which nothing more is known holds the person's own block.
+"""
+
+from __future__ import annotations
+
+from honcho_actors.sessions.block import Limits, Recalled, made_for_turn, stable, volatile
+from honcho_actors.sessions.table import (
+    EPOCH,
+    KNOWN,
+    P_BLOCK,
+    P_CARD,
+    P_FLAGS,
+    P_MADE_AT,
+    P_REPRESENTATION,
+    STABLE,
+    Block,
+    Entry,
+    Person,
+)
+
+
+def person(
+    representation: str,
+    card: tuple[str, ...],
+    *,
+    made_at: float,
+    flags: int,
+    before: Person | None,
+    limits: Limits,
+    epoch: int,
+) -> Person:
+    """What is known of somebody, with the block of a conversation that adds nothing to it."""
+    if (
+        before is not None
+        and before[P_REPRESENTATION] == representation
+        and before[P_CARD] == card
+        and before[P_BLOCK][EPOCH] == epoch
+    ):
+        representation, card = before[P_REPRESENTATION], before[P_CARD]
+        text = before[P_BLOCK][STABLE]
+    else:
+        text = stable(Recalled(representation, card), limits) if flags & KNOWN else ""
+    return (representation, card, made_at, flags, (text, "", made_at, 0, 0.0, 0, epoch, flags))
+
+
+def block(entry: Entry, known: Person, *, made_turn: int, limits: Limits, epoch: int) -> Block:
+    """The block of one conversation: the person's part, its own summary, its own supplement."""
+    made_at = known[P_MADE_AT]
+    flags = known[P_FLAGS]
+    shared = known[P_BLOCK]
+    if entry.summary:
+        text = stable(Recalled(known[P_REPRESENTATION], known[P_CARD], entry.summary), limits)
+        flags |= KNOWN
+    elif shared[EPOCH] == epoch:
+        text = shared[STABLE]
+    else:
+        text = stable(Recalled(known[P_REPRESENTATION], known[P_CARD]), limits) if flags & KNOWN else ""
+    before = entry.block
+    if before is not None and before[STABLE] == text:
+        text = before[STABLE] if entry.summary else text
+    beside = ""
+    if entry.answer:
+        beside = volatile(entry.answer, made_for_turn(entry.answered_turn), limits, limits.counter(text))
+    return (text, beside, made_at, made_turn, entry.answered_at, entry.answered_turn, epoch, flags)

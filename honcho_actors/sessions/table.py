@@ -1,0 +1,187 @@
+"""The published table: what a turn reads, written by the SessionManager alone and outliving it.
+
+A turn does one dictionary look-up and takes one attribute; both are atomic, so it needs no lock and can never wait for
+the writer. A `Block` and a `Person` are plain tuples of text and numbers: Python's cyclic collector stops tracking such
+tuples, so that a conversation costs it one object and a hundred thousand of them no pause that a turn would feel. The
+ready-made `Context` of a conversation is kept for as long as it is in use and renewed each second, for its age.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import TYPE_CHECKING, Any, Final
+
+from honcho_actors.model import Context, Placement, Reason, Section, SessionKey, State
+from honcho_actors.sessions import block as text
+
+if TYPE_CHECKING:
+    from honcho_actors.sessions.messages import TurnRecord
+    from supervision import Ref
+
+Key = tuple[str, str, str, str, str, str]
+"""A conversation: server, workspace, partition, key, user, audience. Plain, so that the collector can forget it."""
+PersonId = tuple[str, str, str, str, str]
+"""A person's collection: server, workspace, partition, observer, observed."""
+
+Block = tuple[str, str, float, int, float, int, int, int]
+"""Stable text, volatile text, made_at and turn of the base layer, made_at and turn of the dialectic, settings epoch,
+flags."""
+STABLE: Final = 0
+VOLATILE: Final = 1
+MADE_AT: Final = 2
+MADE_TURN: Final = 3
+ASKED_AT: Final = 4
+ASKED_TURN: Final = 5
+EPOCH: Final = 6
+FLAGS: Final = 7
+
+KNOWN: Final = 1
+RESTORED: Final = 2
+"""Flags of a block: something is known of the person; it comes from a snapshot and was not read in this process yet."""
+
+Person = tuple[str, tuple[str, ...], float, int, Block]
+"""Representation, card, made_at, flags, and the block of a conversation of which nothing more is known."""
+P_REPRESENTATION: Final = 0
+P_CARD: Final = 1
+P_MADE_AT: Final = 2
+P_FLAGS: Final = 3
+P_BLOCK: Final = 4
+
+READY_FOR: Final = 1.0
+"""Seconds for which a built Context is reused: its age is never wrong by more."""
+
+FEED_LENGTH: Final = 16_384
+"""Turns that may wait to be counted while the manager is away; older ones are forgotten, uncounted."""
+
+ENTRY_BYTES: Final = 700
+"""What an entry weighs beside its texts: slots, keys, its place in the order."""
+
+_STABLE_HEAD: Final = len(text.STABLE_HEAD)
+_VOLATILE_HEAD: Final = len(text.VOLATILE_HEAD)
+
+
+def flat(session: SessionKey) -> Key:
+    """The table's key of a conversation."""
+    realm, key, user, audience = session
+    return (realm[0], realm[1], realm[2], key, user, audience)
+
+
+def person_of(key: Key) -> PersonId:
+    """The one slot: what the person's own peer knows of that person."""
+    return (key[0], key[1], key[2], key[4], key[4])
+
+
+class Entry:
+    """One conversation. Readers take `block`, `ready`, `opened`, `reason`; everything else is the manager's own."""
+
+    __slots__ = (
+        "answer",
+        "answered_at",
+        "answered_turn",
+        "asked_mark",
+        "base_at",
+        "base_job",
+        "base_mark",
+        "began_warm",
+        "block",
+        "bytes",
+        "dialectic_job",
+        "empties",
+        "failures",
+        "key",
+        "opened",
+        "person",
+        "question_due",
+        "ready",
+        "reason",
+        "remote",
+        "retry_at",
+        "summary",
+        "summary_job",
+        "summary_mark",
+        "touched",
+        "turns",
+        "uploads",
+        "waiters",
+    )
+
+    def __init__(self, key: Key, now: float) -> None:
+        self.key = key
+        self.person = person_of(key)
+        self.block: Block | None = None
+        """None until a base layer has landed: this conversation has never been loaded."""
+        self.ready: tuple[Block, float, Context] | None = None
+        self.opened = False
+        """A turn of this conversation has been answered: later ones do not wait for its first load."""
+        self.reason: Reason = Reason.LOADING
+        """Why there is no block."""
+        self.turns = 0
+        self.base_mark: int | None = None
+        self.base_at = now - 1e9
+        self.began_warm = False
+        """The person was known when the conversation began here."""
+        self.asked_mark: int | None = None
+        self.summary_mark: int | None = None
+        self.summary = ""
+        self.answer = ""
+        self.answered_at = 0.0
+        self.answered_turn = 0
+        self.empties = 0
+        self.base_job = 0
+        self.dialectic_job = 0
+        self.summary_job = 0
+        self.question_due: Any = None
+        """A dialectic question that waits for the base layer to say whether the person is known."""
+        self.waiters: list[Any] | None = None
+        self.failures = 0
+        self.retry_at = 0.0
+        self.remote = ""
+        self.touched = now
+        self.uploads = 0
+        self.bytes = ENTRY_BYTES
+
+    @property
+    def pinned(self) -> bool:
+        """A refresh runs for it, or somebody waits for it: not to be evicted."""
+        return bool(self.base_job or self.dialectic_job or self.summary_job or self.waiters)
+
+
+class Table:
+    """Everything that survives the manager: entries, persons, the feed of served turns, and the manager's address."""
+
+    def __init__(self) -> None:
+        self.entries: dict[Key, Entry] = {}
+        self.persons: dict[PersonId, Person] = {}
+        self.feed: deque[TurnRecord] = deque(maxlen=FEED_LENGTH)
+        self.woken = False
+        self.manager: Ref[Any] | None = None
+        self.generation = 0
+        self.bytes = 0
+        self.closed = False
+        self.restored = 0
+        """Conversations that were loaded from snapshots."""
+
+
+def context_of(block: Block, now: float, volatile_max_age: float) -> Context:
+    """The finished answer of a warm turn."""
+    stable, volatile, made_at, made_turn, asked_at, asked_turn, _, flags = block
+    age = now - made_at
+    if age < 0.0:
+        age = 0.0
+    sections: tuple[Section, ...] = ()
+    if stable:
+        sections = (Section(text.STABLE_TITLE, stable[_STABLE_HEAD:], Placement.SYSTEM, age, made_turn),)
+    if volatile:
+        asked_age = max(0.0, now - asked_at)
+        if asked_age <= volatile_max_age:
+            sections += (
+                Section(text.VOLATILE_TITLE, volatile[_VOLATILE_HEAD:], Placement.USER_MESSAGE, asked_age, asked_turn),
+            )
+        else:
+            volatile = ""
+    if sections:
+        reason = Reason.HIT
+    else:
+        reason = Reason.BUDGET if flags & KNOWN else Reason.NOTHING_KNOWN
+    state = State.RESTORED if flags & RESTORED else State.WARM
+    return Context(sections, state, reason, 0.0, age, stable, volatile)
