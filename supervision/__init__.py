@@ -1,12 +1,12 @@
 """OTP-style supervision for Pykka actors; knows nothing of Honcho.
 
-One face for what is public: actors on threads and on an event loop, supervisors, monitors, names, timers, waiters, and the runtimes
-that carry them. Only `_process` touches Pykka's private names, only `_asyncio` asyncio's.
+One face for what is public: actors on threads and on an event loop, supervisors, monitors, names, timers, waiters,
+and the runtimes that carry them. Only `_process` touches Pykka's private names, only `_asyncio` asyncio's.
 """
 
 from supervision._process import Process, Ref, Reply, started
 from supervision.clock import Clock, ManualClock
-from supervision.errors import CallingSelf, CallTimeout, NoProc, Overloaded, WouldBlockLoop
+from supervision.errors import CallingSelf, CallTimeout, Deadlock, NoProc, Overloaded, WouldBlockLoop
 from supervision.events import ChildInfo, ChildState, Counts
 from supervision.face import DynamicSupervisor, Supervisor, SupervisorRef
 from supervision.host import Host
@@ -25,6 +25,7 @@ from supervision.observer import (
 from supervision.reasons import Crashed, Killed, NoProcess, Normal, Reason, Shutdown
 from supervision.registry import NameRef, Registry
 from supervision.runtime import ThreadRuntime, default_runtime
+from supervision.simulator import Simulator
 from supervision.spec import (
     BRUTAL_KILL,
     IGNORE,
@@ -80,6 +81,7 @@ __all__ = [
     "Clock",
     "Counts",
     "Crashed",
+    "Deadlock",
     "Down",
     "DynamicSupervisor",
     "HookFailed",
@@ -108,6 +110,7 @@ __all__ = [
     "Running",
     "Shutdown",
     "ShuttingDown",
+    "Simulator",
     "StartError",
     "StartTimeout",
     "Strategy",

@@ -1,22 +1,27 @@
-"""asyncio's private names, all of them, in one place. `tests/supervision/test_private_names.py` fails when one changes.
+"""asyncio's private names, all of them, in one place. `tests/supervision/test_private_names.py` fails when one
+changes.
 
 - `events._get_running_loop`: the running loop or None, without an exception for the common answer.
-- the *future protocol* of `Task` (`_asyncio_future_blocking`, `get_loop`, `add_done_callback`, `result`, `cancel`): what `Gate` speaks.
-- `BaseEventLoop._run_once`, `_ready`, `_scheduled`, `_selector`, `_process_events`, `_write_to_self`, `_clock_resolution`: what
-  `VirtualLoop` stands on.
+- the *future protocol* of `Task` (`_asyncio_future_blocking`, `get_loop`, `add_done_callback`, `result`, `cancel`):
+  what `Gate` speaks.
+- `events._set_running_loop`; `BaseEventLoop._ready`, `_scheduled`, `_timer_cancelled_count`, `_clock_resolution`,
+  `_process_events`, `_write_to_self`; `Handle._run`, `_cancelled`, `_scheduled`, `_when`: what `VirtualLoop` stands on.
 """
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import heapq
 from asyncio import events
 from collections.abc import Callable, Generator
 from contextvars import Context
 from typing import Any
 
-__all__ = ["Gate", "running_loop"]
+__all__ = ["Gate", "VirtualLoop", "running_loop"]
 
 running_loop: Callable[[], asyncio.AbstractEventLoop | None] = events._get_running_loop
+_set_running_loop: Callable[[asyncio.AbstractEventLoop | None], None] = events._set_running_loop
 
 
 class Gate:
@@ -71,3 +76,73 @@ class Gate:
         if self._cancelled:
             self._cancelled = False
             raise asyncio.CancelledError
+
+
+class VirtualLoop(asyncio.BaseEventLoop):
+    """An event loop whose time is a number. It never sleeps: `step` runs one callback, `skip` jumps to the next timer.
+
+    It has no selector: what runs on it may await timers, tasks, futures and in-memory transports, not sockets.
+    """
+
+    def __init__(self, start: float = 0.0) -> None:
+        super().__init__()
+        self.now = start
+        self._clock_resolution = 1e-9
+
+    def time(self) -> float:
+        return self.now
+
+    def step(self) -> bool:
+        """Run one callback that is due; False when none is."""
+        scheduled = self._scheduled  # type: ignore[attr-defined]
+        while scheduled and (scheduled[0]._cancelled or scheduled[0]._when <= self.now):
+            handle = heapq.heappop(scheduled)
+            handle._scheduled = False
+            if handle._cancelled:
+                self._timer_cancelled_count -= 1  # type: ignore[attr-defined]
+            else:
+                self._ready.append(handle)  # type: ignore[attr-defined]
+        ready = self._ready  # type: ignore[attr-defined]
+        while ready:
+            handle = ready.popleft()
+            if not handle._cancelled:
+                before = running_loop()
+                _set_running_loop(self)
+                try:
+                    handle._run()
+                finally:
+                    _set_running_loop(before)
+                return True
+        return False
+
+    def skip(self, horizon: float) -> bool:
+        """Nothing is due: move the time to the next timer, not beyond `horizon`; False (and at the horizon) without
+        one.
+        """
+        scheduled = self._scheduled  # type: ignore[attr-defined]
+        while scheduled and scheduled[0]._cancelled:
+            heapq.heappop(scheduled)._scheduled = False
+            self._timer_cancelled_count -= 1  # type: ignore[attr-defined]
+        if scheduled and scheduled[0]._when <= horizon:
+            self.now = max(self.now, scheduled[0]._when)
+            return True
+        return False
+
+    def outside(self) -> contextlib.AbstractContextManager[None]:
+        """For code that stands for another thread: no event loop runs there."""
+        return _Outside()
+
+    def _process_events(self, event_list: object) -> None:
+        """There are none."""
+
+    def _write_to_self(self) -> None:
+        """Nobody sleeps who would have to be woken."""
+
+
+class _Outside(contextlib.AbstractContextManager[None]):
+    def __enter__(self) -> None:
+        self._before = running_loop()
+        _set_running_loop(None)
+
+    def __exit__(self, *_: object) -> None:
+        _set_running_loop(self._before)

@@ -1,12 +1,13 @@
-"""Pykka's private names, all of them, in one module. `tests/supervision/test_private_names.py` fails when Pykka changes one.
+"""Pykka's private names, all of them, in one module. `tests/supervision/test_private_names.py` fails when Pykka
+changes one.
 
-What is here is the seam between Pykka's actors and ours: the base class that runtimes drive, the ref, and the reply. Our actors are
-real `pykka.Actor`s (`ask`, `tell`, `stop`, proxies work), and stay out of Pykka's process-wide `ActorRegistry`: nobody else's
-`stop_all()` ends ours, and none of ours ends anybody else's.
+What is here is the seam between Pykka's actors and ours: the base class that runtimes drive, the ref, and the reply.
+Our actors are real `pykka.Actor`s (`ask`, `tell`, `stop`, proxies work), and stay out of Pykka's process-wide
+`ActorRegistry`: nobody else's `stop_all()` ends ours, and none of ours ends anybody else's.
 
-Private names used: `Actor._actor_ref`, `_create_actor_inbox`, `_create_future`, `_start_actor_loop`, `_handle_receive`;
-`ActorRef._actor_weakref`; `Future._get_hook`, `_get_hook_result`; `pykka._envelope.Envelope`; `pykka.messages._ActorStop`;
-`pykka._introspection.get_attr_directly`.
+Private names used: `Actor._actor_ref`, `_create_actor_inbox`, `_create_future`, `_start_actor_loop`,
+`_handle_receive`; `ActorRef._actor_weakref`; `Future._get_hook`, `_get_hook_result`; `pykka._envelope.Envelope`;
+`pykka.messages._ActorStop`; `pykka._introspection.get_attr_directly`.
 """
 
 from __future__ import annotations
@@ -48,8 +49,8 @@ _clock = Clock()
 class Reply(OneShot, pykka.Future[T], Generic[T]):
     """The write-once reply to one ask. A second completion is dropped; each reader's timeout is its own.
 
-    `get` blocks a thread; `await` suspends a task and lets the loop run on. Derived futures (`map`, `filter`, `join`, `reduce`) run
-    their function in whoever reads, without holding a lock.
+    `get` blocks a thread; `await` suspends a task and lets the loop run on. Derived futures (`map`, `filter`, `join`,
+    `reduce`) run their function in whoever reads, without holding a lock.
     """
 
     _get_hook: Any = None
@@ -67,7 +68,9 @@ class Reply(OneShot, pykka.Future[T], Generic[T]):
         return self.settle((False, error))
 
     def get(self, *, timeout: float | None = None) -> Any:
-        """The value, or the error raised. `CallTimeout` after `timeout` seconds, `WouldBlockLoop` where a loop would stand."""
+        """The value, or the error raised. `CallTimeout` after `timeout` seconds, `WouldBlockLoop` where a loop would
+        stand.
+        """
         if not self.settled:
             hook = self._get_hook
             if hook is not None:
@@ -75,11 +78,13 @@ class Reply(OneShot, pykka.Future[T], Generic[T]):
                     self.succeed(hook(timeout))
                 except CallTimeout:
                     raise
-                except Exception as error:  # Boundary: the function of a derived future failed: that is its result.
+                except Exception as error:  # noqa: BLE001 - boundary: the function of a derived future failed: that is its result.
                     self.fail(error)
             else:
                 if running_loop() is not None:
-                    raise WouldBlockLoop("a blocking get() on a thread that runs an event loop; await the reply instead")
+                    raise WouldBlockLoop(
+                        "a blocking get() on a thread that runs an event loop; await the reply instead"
+                    )
                 clock = self.clock
                 if not clock.block(self, None if timeout is None else clock.now() + timeout):
                     raise CallTimeout(f"no reply within {timeout} seconds")
@@ -113,7 +118,7 @@ class Reply(OneShot, pykka.Future[T], Generic[T]):
     def _derive(self) -> None:
         try:
             self.get()
-        except Exception as error:  # Boundary: the reader gets it; this thread is nobody's.
+        except Exception as error:  # noqa: BLE001 - boundary: the reader gets it; this thread is nobody's.
             self.fail(error)
 
 
@@ -220,9 +225,9 @@ class Ref(pykka.ActorRef[A]):
     def ask(self, message: Any, *, block: bool = True, timeout: float | None = None) -> Any:
         """Send and wait for the reply: a value, or the error that the actor raised.
 
-        Raises `NoProc` when the actor has ended or ends before it answers, `CallTimeout` after `timeout` seconds, `Overloaded`,
-        `CallingSelf` in the actor itself and `WouldBlockLoop` on a thread that runs an event loop. With `block=False` it
-        returns the `Reply`, which every one of these errors except the last two reaches.
+        Raises `NoProc` when the actor has ended or ends before it answers, `CallTimeout` after `timeout` seconds,
+        `Overloaded`, `CallingSelf` in the actor itself and `WouldBlockLoop` on a thread that runs an event loop. With
+        `block=False` it returns the `Reply`, which every one of these errors except the last two reaches.
         """
         life = self.life
         reply: Reply[Any] = Reply()
@@ -257,7 +262,7 @@ class Ref(pykka.ActorRef[A]):
                 raise
             raise CallTimeout(f"no reply within {timeout} seconds") from None
 
-    def stop(  # type: ignore[override]
+    def stop(
         self,
         reason: Reason | None = None,
         *,
@@ -267,7 +272,8 @@ class Ref(pykka.ActorRef[A]):
     ) -> Any:
         """Ask the actor to end, ahead of what is in its mailbox (`drain`: behind it), and wait until it has.
 
-        True when it ended, False when it had ended before. After `timeout` seconds `CallTimeout`: it is still asked to end.
+        True when it ended, False when it had ended before. After `timeout` seconds `CallTimeout`: it is still asked
+        to end.
         """
         life = self.life
         done: Reply[bool] = Reply()
@@ -377,7 +383,7 @@ class Process(pykka.Actor):
         return self._life.host
 
     @property
-    def actor_ref(self) -> Ref[Any]:  # type: ignore[override]
+    def actor_ref(self) -> Ref[Any]:
         """Its own ref."""
         return cast("Ref[Any]", self._life.ref)
 
@@ -438,7 +444,9 @@ class Process(pykka.Actor):
     # --- hooks
 
     def on_start(self) -> Any:
-        """Runs first. Return None or `started(info)`; IGNORE to say that there is nothing to run. Raising is a failed start."""
+        """Runs first. Return None or `started(info)`; IGNORE to say that there is nothing to run. Raising is a failed
+        start.
+        """
 
     def on_receive(self, message: Any) -> Any:
         """Runs for each message; what it returns is the reply to an ask."""

@@ -1,7 +1,7 @@
 """Time is an object that you are given.
 
-`Clock` is monotonic time. `ManualClock` stands still until a test moves it; every timer, deadline and blocked reader that was
-given it then sees the new time. Nothing in this package reads a wall clock.
+`Clock` is monotonic time. `ManualClock` stands still until a test moves it; every timer, deadline and blocked reader
+that was given it then sees the new time. Nothing in this package reads a wall clock.
 """
 
 from __future__ import annotations
@@ -30,7 +30,9 @@ class Clock:
         return outcome.block(None if deadline is None else deadline - self.now())
 
     def on_advance(self, callback: Callable[[], None]) -> Callable[[], None]:
-        """Have `callback` run whenever the clock is moved by hand; the result undoes it. Real time is moved by nobody."""
+        """Have `callback` run whenever the clock is moved by hand; the result undoes it. Real time is moved by
+        nobody.
+        """
         return lambda: None
 
     def alarm(self, deadline: float, callback: Callable[[], object]) -> Callable[[], object]:
@@ -47,8 +49,9 @@ class Clock:
 class ManualClock(Clock):
     """A clock for tests: starts at `start` seconds and moves by `advance` alone.
 
-    `advance` returns when everything that became due on the runtimes that use this clock has been *started* by their control
-    threads. What they told to actors may still be on its way: ask the actor something to be sure that it has arrived.
+    `advance` returns when everything that became due on the runtimes that use this clock has been *started* by their
+    control threads. What they told to actors may still be on its way: ask the actor something to be sure that it has
+    arrived.
     """
 
     def __init__(self, start: float = 0.0) -> None:
@@ -66,7 +69,9 @@ class ManualClock(Clock):
         return self._now
 
     def advance(self, seconds: float) -> None:
-        """Move the clock forward by `seconds` and start what became due. From any thread but a runtime's control thread."""
+        """Move the clock forward by `seconds` and start what became due. From any thread but a runtime's control
+        thread.
+        """
         if seconds < 0:
             raise ValueError("a monotonic clock does not go back")
         with self._lock:

@@ -1,6 +1,7 @@
 """The control thread: the clock's pulse, timers, and every supervisor of one runtime.
 
-Everything that runs here is short and never blocks; that is why a supervisor answers at any time, whatever its children do.
+Everything that runs here is short and never blocks; that is why a supervisor answers at any time, whatever its
+children do.
 """
 
 from __future__ import annotations
@@ -89,7 +90,7 @@ class Control:
     def _guard(self, call: Callable[[], object]) -> None:
         try:
             call()
-        except Exception:  # Boundary: one failing call never ends the thread that all supervisors stand on.
+        except Exception:  # noqa: BLE001 - boundary: one failing call never ends the thread that all supervisors stand on.
             _log.exception("a call on the control thread failed")
 
     def _main(self) -> None:
@@ -111,13 +112,15 @@ class Control:
                     rest = max(0.0, beat + self._pulse_seconds - now)
                     timeout = rest if timeout is None else min(timeout, rest)
                 try:
-                    item = get() if timeout is None else get(timeout=min(timeout, 3600.0)) if timeout > 0 else get(False)
+                    item = (
+                        get() if timeout is None else get(timeout=min(timeout, 3600.0)) if timeout > 0 else get(False)
+                    )
                 except Empty:
                     continue
                 if item is not None:
                     try:
                         item[0](*item[1])
-                    except Exception:  # Boundary: one failing call never ends the thread that all supervisors stand on.
+                    except Exception:  # noqa: BLE001 - boundary: one failing call never ends the thread that all supervisors stand on.
                         _log.exception("a call on the control thread failed")
                     del item
         finally:

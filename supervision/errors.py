@@ -9,7 +9,7 @@ import pykka
 
 from supervision.spec_errors import SupervisionError
 
-__all__ = ["CallTimeout", "CallingSelf", "NoProc", "Overloaded", "WouldBlockLoop"]
+__all__ = ["CallTimeout", "CallingSelf", "Deadlock", "NoProc", "Overloaded", "Stuck", "WouldBlockLoop"]
 
 
 class NoProc(SupervisionError, pykka.ActorDeadError):
@@ -26,6 +26,14 @@ class CallTimeout(SupervisionError, pykka.Timeout):
 
 class CallingSelf(SupervisionError):
     """An actor asked itself, or waited for its own end: it would wait for ever."""
+
+
+class Stuck(BaseException):
+    """In the simulator: this actor waits for something that does not come. It stands for a thread that hangs."""
+
+
+class Deadlock(SupervisionError):
+    """In the simulator: somebody waits without a limit, and nothing is left that could happen."""
 
 
 class WouldBlockLoop(SupervisionError):

@@ -1,8 +1,9 @@
 """`Supervisor` and `DynamicSupervisor`: how a tree is started, and what one does with a supervisor that runs.
 
-Requests are checked in the caller's thread and answered by the control thread. None waits for a child's code except those that
-say so: `start_child` and `restart_child` return when the child has started, `terminate_child` and `stop` when it has ended. Each has
-a form for coroutines (`astart_child`, ...) and one that returns the reply to wait for later (`block=False`).
+Requests are checked in the caller's thread and answered by the control thread. None waits for a child's code except
+those that say so: `start_child` and `restart_child` return when the child has started, `terminate_child` and `stop`
+when it has ended. Each has a form for coroutines (`astart_child`, ...) and one that returns the reply to wait for
+later (`block=False`).
 """
 
 from __future__ import annotations
@@ -35,6 +36,7 @@ from supervision.spec import (
     dynamic_tree,
     tree,
 )
+from supervision.spec_errors import StartError
 from supervision.supervisor import SupervisorLife, launch_supervisor
 
 __all__ = ["DynamicSupervisor", "Supervisor", "SupervisorRef"]
@@ -57,8 +59,8 @@ class SupervisorRef(Ref[Any]):
     def start_child(self, spec: Any, *extra: Any, block: bool = True, timeout: float | None = None) -> Any:
         """Start one more child and return its ref, or IGNORE when it said so.
 
-        `spec` is a `ChildSpec`, a class, or `(class, args)`; `extra` arguments come after its own. Raises what keeps it from
-        starting: `StartError`, `AlreadyStarted`, `AlreadyPresent`, `MaxChildren`.
+        `spec` is a `ChildSpec`, a class, or `(class, args)`; `extra` arguments come after its own. Raises what keeps
+        it from starting: `StartError`, `AlreadyStarted`, `AlreadyPresent`, `MaxChildren`.
         """
         spec = spec if isinstance(spec, ChildSpec) else child_spec(spec)
         check_child(self._state.flags, spec)
@@ -86,7 +88,9 @@ class SupervisorRef(Ref[Any]):
         await self.terminate_child(target, block=False)
 
     def restart_child(self, child_id: Any, *, block: bool = True, timeout: float | None = None) -> Any:
-        """Start a child that is down, and return its new ref. `Running`, `Restarting` or `NotFound` when it is not down."""
+        """Start a child that is down, and return its new ref. `Running`, `Restarting` or `NotFound` when it is not
+        down.
+        """
         return self._ask(_ChildReply(), lambda to: ev.RestartChild(to, child_id), block, timeout)
 
     async def arestart_child(self, child_id: Any) -> Any:
@@ -126,7 +130,9 @@ class SupervisorRef(Ref[Any]):
         block: bool = True,
         drain: bool = False,
     ) -> Any:
-        """Stop the children in reverse order, then the supervisor. True when it has ended, False when `timeout` came first."""
+        """Stop the children in reverse order, then the supervisor. True when it has ended, False when `timeout` came
+        first.
+        """
         done = super().stop(Shutdown() if reason is None else reason, block=False)
         if not block:
             return done
@@ -164,7 +170,9 @@ class Supervisor:
 
     @classmethod
     def init(cls, *args: Any, **kwargs: Any) -> Any:
-        """For subclasses: return `Supervisor.tree(...)`, `DynamicSupervisor.tree(...)` or IGNORE. Runs at every (re)start."""
+        """For subclasses: return `Supervisor.tree(...)`, `DynamicSupervisor.tree(...)` or IGNORE. Runs at every
+        (re)start.
+        """
         raise TypeError(f"{cls.__name__} has no init(); use Supervisor.start(runtime, children, strategy=...)")
 
     tree = staticmethod(tree)
@@ -192,7 +200,10 @@ class Supervisor:
         A subclass with an `init` gets all positional and unknown keyword arguments: `MyTree.start(runtime, *args)`.
         """
         return cast(
-            SupervisorRef, _wait(runtime, cls._begin(runtime, children, args, strategy, intensity, period, auto_shutdown, name, kwargs))
+            SupervisorRef,
+            _wait(
+                runtime, cls._begin(runtime, children, args, strategy, intensity, period, auto_shutdown, name, kwargs)
+            ),
         )
 
     @classmethod
@@ -240,7 +251,7 @@ class Supervisor:
 class DynamicSupervisor(Supervisor):
     """A supervisor whose children come and go: full spec each, addressed by ref, stopped all at once."""
 
-    tree = staticmethod(dynamic_tree)
+    tree = staticmethod(dynamic_tree)  # type: ignore[assignment]
 
     @classmethod
     def start(  # type: ignore[override]
@@ -305,7 +316,7 @@ def _result(runtime: Host, handshake: Handshake) -> Any:
     if kind == "ignored":
         return IGNORE
     if kind == "failed":
-        raise value
+        raise StartError.wrap(handshake.life.label, value)
     root = handshake.life.ref
     runtime.roots.append(root)
     if not handshake.life.watch(root, lambda reason: runtime.roots.remove(root)):

@@ -1,8 +1,8 @@
 """What an abandoned actor still does is not done.
 
-A hung thread can't be ended in CPython. When it wakes up at last it may send, answer and resolve as if it still lived; the fence
-knows its thread (or, of a coroutine that swallowed its cancellation, its task) and refuses. While nobody is abandoned the
-check is one attribute read.
+A hung thread can't be ended in CPython. When it wakes up at last it may send, answer and resolve as if it still
+lived; the fence knows its thread (or, of a coroutine that swallowed its cancellation, its task) and refuses. While
+nobody is abandoned the check is one attribute read.
 """
 
 from __future__ import annotations
@@ -18,7 +18,9 @@ __all__ = ["Fence", "fence"]
 
 
 class Fence:
-    """The threads and tasks whose actors have been given up. One for the process: a thread belongs to one actor alone."""
+    """The threads and tasks whose actors have been given up. One for the process: a thread belongs to one actor
+    alone.
+    """
 
     def __init__(self) -> None:
         self.active = False
@@ -47,11 +49,13 @@ class Fence:
         self._tasks.discard(task)
         self.active = bool(self._threads or self._tasks)
 
+    def _task_is_shut(self) -> bool:
+        return bool(self._tasks) and running_loop() is not None and asyncio.current_task() in self._tasks
+
     def refuses(self) -> bool:
         """True when the caller is an abandoned actor; counts what is dropped. Ask only while `active`."""
-        if get_ident() not in self._threads:
-            if not self._tasks or running_loop() is None or asyncio.current_task() not in self._tasks:
-                return False
+        if get_ident() not in self._threads and not self._task_is_shut():
+            return False
         self.dropped = next(self._drops)
         return True
 

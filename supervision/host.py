@@ -1,6 +1,7 @@
 """What every runtime offers to the actors in it, whether it has threads or only pretends to.
 
-A `Host` starts actors, counts the abandoned, and carries the clock, the timers and the names. `ThreadRuntime` and `Simulator` are hosts.
+A `Host` starts actors, counts the abandoned, and carries the clock, the timers and the names. `ThreadRuntime` and
+`Simulator` are hosts.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from supervision.life import Life, TaskLife, ThreadLife
 from supervision.observer import AbandonedEnded, ActorAbandoned, Observer, Reporter
 from supervision.reasons import Killed, Shutdown
 from supervision.registry import Registry
-from supervision.spec_errors import StartTimeout, TooManyAbandoned
+from supervision.spec_errors import StartError, StartTimeout, TooManyAbandoned
 
 if TYPE_CHECKING:
     from supervision._asyncio import Gate
@@ -54,13 +55,14 @@ class Host:
     timers: Timers
     loop: LoopRuntime
     burst = 64
+    thread_life: type[ThreadLife] = ThreadLife
 
     def __init__(self, observer: Observer | None, max_abandoned: int, kill_grace: float) -> None:
         self.registry = Registry()
         self.report = Reporter(observer)
         self.max_abandoned = max_abandoned
         self.kill_grace = kill_grace
-        self.lives: set[Life] = set()
+        self.lives: dict[Life, None] = {}
         self.roots: list[Any] = []
         self.closing = False
         self._generations = itertools.count(1)
@@ -71,10 +73,12 @@ class Host:
     def spawn(self, actor_class: type[A], *args: Any, **kwargs: Any) -> Ref[A]:
         """Start an actor outside any tree; returns when its `on_start` is through, at most after its `start_timeout`.
 
-        Returns IGNORE when the actor said so; raises what `on_start` raised.
+        Returns IGNORE when the actor said so; raises `StartError`, with what `on_start` raised as its cause.
         """
         if running_loop() is not None:
-            raise WouldBlockLoop("a blocking spawn on a thread that runs an event loop; use `await runtime.aspawn(...)`")
+            raise WouldBlockLoop(
+                "a blocking spawn on a thread that runs an event loop; use `await runtime.aspawn(...)`"
+            )
         self.not_here()
         handshake = self._begin(actor_class, args, kwargs)
         limit = finite(actor_class.start_timeout)
@@ -117,7 +121,7 @@ class Host:
         cls = birth.actor_class
         generation = next(self._generations)
         label = birth.label or f"{cls.__name__}#{generation}"
-        kind: type[Life] = TaskLife if cls.life_kind == "task" else ThreadLife
+        kind: type[Life] = TaskLife if cls.life_kind == "task" else self.thread_life
         life = kind(self, cls, cls.mailbox_limit, label, generation)
         life.ref = Ref(life)
         handshake = Handshake(life)
@@ -128,9 +132,9 @@ class Host:
                 raise TooManyAbandoned(f"{len(self.given_up)} abandoned actors have not ended; nothing more is started")
             if birth.name is not None:
                 self.registry.register(birth.name, life.ref)
-            self.lives.add(life)
+            self.lives[life] = None
             self.bring_up(life, birth, handshake)
-        except Exception as error:  # Boundary: whatever keeps an actor from starting is the result of the handshake.
+        except Exception as error:  # noqa: BLE001 - boundary: whatever keeps an actor from starting is the result of the handshake.
             handshake.failed(error, Killed(type(error).__name__))
             return handshake
         if birth.watchdog is not None:
@@ -144,7 +148,7 @@ class Host:
 
     def ended(self, life: Life) -> None:
         """A life is over."""
-        self.lives.discard(life)
+        self.lives.pop(life, None)
 
     def abandoned(self, life: Any) -> None:
         """Count what was given up."""
@@ -186,7 +190,7 @@ class Host:
             return handshake.life.ref
         if kind == "ignored":
             return value
-        raise value
+        raise StartError.wrap(handshake.life.label, value)
 
     def _watch(self, life: Life) -> None:
         """Look at the life when its present turn would be too long, or one limit from now."""
@@ -207,7 +211,9 @@ class Host:
         life.watch(look, lambda reason: token["now"].cancel())
 
     def _stop_everything(self, deadline: float) -> bool:
-        """Roots first, in reverse; then who is left; then whoever did not go is killed. True when all went by themselves."""
+        """Roots first, in reverse; then who is left; then whoever did not go is killed. True when all went by
+        themselves.
+        """
         if running_loop() is not None:
             raise WouldBlockLoop("a blocking close on a thread that runs an event loop; use `await runtime.aclose()`")
         gently = True

@@ -1,13 +1,15 @@
 """The life of one actor as others see it: its mailbox, its end, and who wants to know of the end.
 
 Promises, for every kind of actor:
-- What was accepted is handled, or its asker is answered `NoProc`: there is no moment in between in which a message can be lost.
+- What was accepted is handled, or its asker is answered `NoProc`: there is no moment in between in which a message
+  can be lost.
 - Stop comes first: what lies in the mailbox does not delay it.
-- The reason is written once; everybody who watches hears of it exactly once, after the mailbox was closed and emptied and
-  after the names were freed.
+- The reason is written once; everybody who watches hears of it exactly once, after the mailbox was closed and emptied
+  and after the names were freed.
 
-The mailbox takes no lock. A sender puts first and looks afterwards whether the mailbox was closed meanwhile; whoever finds it closed
-empties it. `closed` is set before the closer empties, so either the closer or the sender finds a message that came late.
+The mailbox takes no lock. A sender puts first and looks afterwards whether the mailbox was closed meanwhile; whoever
+finds it closed empties it. `closed` is set before the closer empties, so either the closer or the sender finds a
+message that came late.
 """
 
 from __future__ import annotations
@@ -88,7 +90,9 @@ class Life:
         raise TypeError("a Life is either of a thread or of a task")
 
     def put_system(self, message: Any, guard: Any) -> None:
-        """Accept what must not be refused (a `Down`, a timer) whatever the limit; dropped when `guard.cancelled` by then."""
+        """Accept what must not be refused (a `Down`, a timer) whatever the limit; dropped when `guard.cancelled` by
+        then.
+        """
         raise TypeError("a Life is either of a thread or of a task")
 
     def wake(self) -> None:
@@ -155,7 +159,7 @@ class Life:
             for callback in watchers.values():
                 try:
                     callback(reason)
-                except Exception:  # Boundary: one watcher's failing callback never keeps the next from hearing.
+                except Exception:  # noqa: BLE001 - boundary: one watcher's failing callback never keeps the next from hearing.
                     _log.exception("a watcher of %s failed", self.label)
         return True
 
@@ -332,7 +336,9 @@ class TaskLife(Life):
         return len(self.box)
 
     def kill(self, reason: Reason | None = None) -> bool:
-        """Cancel: askers are answered now, the end follows when the coroutine has ended, at the latest after `kill_grace`."""
+        """Cancel: askers are answered now, the end follows when the coroutine has ended, at the latest after
+        `kill_grace`.
+        """
         with self.lock:
             if self.reason is not None or self.doomed is not None:
                 return False

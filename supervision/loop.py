@@ -1,7 +1,8 @@
-"""Event loops as a place for task actors: started when first needed, watched by their heartbeat, replaced when they hang.
+"""Event loops as a place for task actors: started when first needed, watched by their heartbeat, replaced when they
+hang.
 
-A loop that does not answer its heartbeat is blocked by something that will not stop for anybody. Its actors' askers are answered,
-its thread is abandoned and counted, and whoever is started next gets a new loop.
+A loop that does not answer its heartbeat is blocked by something that will not stop for anybody. Its actors' askers
+are answered, its thread is abandoned and counted, and whoever is started next gets a new loop.
 """
 
 from __future__ import annotations
@@ -33,7 +34,9 @@ __all__ = ["LoopPlace", "LoopRuntime"]
 _log = logging.getLogger("supervision")
 
 BEATS = 4
-"""Heartbeats in a row that may stay unanswered. Beats are counted, not seconds, so that a suspended machine hurts nobody."""
+"""Heartbeats in a row that may stay unanswered. Beats are counted, not seconds, so that a suspended machine hurts
+nobody.
+"""
 CLOSE_SECONDS = 1.0
 """What the tasks on a loop get to end when it is stopped."""
 
@@ -45,7 +48,7 @@ class LoopPlace:
         self.label = f"{owner.name}-loop#{number}"
         self.loop = asyncio.new_event_loop()
         self.loop.set_exception_handler(_exception_handler)
-        self.lives: set[TaskLife] = set()
+        self.lives: dict[TaskLife, None] = {}
         self.dead = False
         self.ended = OneShot()
         self.ident: int | None = None
@@ -81,8 +84,8 @@ class LoopPlace:
     def boot(self, life: TaskLife, birth: Birth, handshake: Handshake) -> bool:
         """Start a task for `life`."""
         life.place = self
-        self.lives.add(life)
-        life.watch(self, lambda reason: self.lives.discard(life))
+        self.lives[life] = None
+        life.watch(self, lambda reason: self.lives.pop(life, None))
         return not self.dead and self.call(self._boot, life, birth, handshake)
 
     def beat(self) -> bool:
@@ -139,7 +142,7 @@ class LoopPlace:
         try:
             loop.run_forever()
             loop.run_until_complete(self._wind_up())
-        except BaseException:  # Boundary: a loop ends with its actors told, whatever ended it.
+        except BaseException:  # noqa: BLE001 - boundary: a loop ends with its actors told, whatever ended it.
             _log.exception("%s failed", self.label)
         finally:
             self.dead = True
@@ -159,7 +162,7 @@ class LoopPlace:
         for hook in hooks:
             try:
                 await asyncio.wait_for(hook(), CLOSE_SECONDS)
-            except Exception:  # Boundary: one failing close hook never keeps the loop from ending.
+            except Exception:  # noqa: BLE001 - boundary: one failing close hook never keeps the loop from ending.
                 _log.exception("a close hook of %s failed", self.label)
         me = asyncio.current_task()
         others = [task for task in asyncio.all_tasks() if task is not me]

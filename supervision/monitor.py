@@ -1,7 +1,7 @@
 """Learning of an end, exactly once.
 
-A monitor is one-way: the watched actor does not know of it. Whatever the end is (its own, a crash, a kill, never having lived),
-there is one `Down`, and it comes after everything that the actor sent before.
+A monitor is one-way: the watched actor does not know of it. Whatever the end is (its own, a crash, a kill, never
+having lived), there is one `Down`, and it comes after everything that the actor sent before.
 """
 
 from __future__ import annotations
@@ -47,10 +47,11 @@ class Down:
 
 
 def monitor(ref: Any, watcher: Any) -> MonitorRef:
-    """Tell `watcher` of the end of the actor behind `ref`: a ref gets the `Down` as a message, a function gets it as argument.
+    """Tell `watcher` of the end of the actor behind `ref`: a ref gets the `Down` as a message, a function gets it as
+    argument.
 
-    Of an actor that has ended already, the `Down` comes at once, with `NoProcess`. A function runs on whatever thread ends
-    the actor: it must be short, and must not block.
+    Of an actor that has ended already, the `Down` comes at once, with `NoProcess`. A function runs on whatever thread
+    ends the actor: it must be short, and must not block.
     """
     life: Life = ref.life
     token = MonitorRef(ref, life)

@@ -1,7 +1,8 @@
 """What a runtime tells of itself, to one `Observer` that its owner passes in.
 
-An event carries names, numbers, reasons and classes of errors; never a message, an argument or a reply. An observer is called on
-whatever thread the thing happened: it must be short, must not block, and what it raises is logged and ignored.
+An event carries names, numbers, reasons and classes of errors; never a message, an argument or a reply. An observer
+is called on whatever thread the thing happened: it must be short, must not block, and what it raises is logged and
+ignored.
 """
 
 from __future__ import annotations
@@ -63,7 +64,9 @@ class LateResult(Event):
 
 @dataclass(frozen=True, slots=True)
 class LoopAbandoned(Event):
-    """An event loop did not answer its heartbeat; it was given up with `actors` actors on it, and is replaced on demand."""
+    """An event loop did not answer its heartbeat; it was given up with `actors` actors on it, and is replaced on
+    demand.
+    """
 
     actors: int
 
@@ -101,5 +104,5 @@ class Reporter:
             return
         try:
             self._observer.observe(event)
-        except Exception:  # Boundary: an observer's mistake never reaches an actor or a supervisor.
+        except Exception:  # noqa: BLE001 - boundary: an observer's mistake never reaches an actor or a supervisor.
             _log.exception("an observer failed on %s", type(event).__name__)

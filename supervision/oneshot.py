@@ -1,7 +1,8 @@
 """One value, once: the smallest thing that a thread or an event loop can wait for.
 
-The first `settle` wins; every later one is refused. Replies, waiters, start handshakes and ends of actors all stand on it.
-It promises that each subscriber is called exactly once, whichever way the race between subscribing and settling goes.
+The first `settle` wins; every later one is refused. Replies, waiters, start handshakes and ends of actors all stand
+on it. It promises that each subscriber is called exactly once, whichever way the race between subscribing and
+settling goes.
 """
 
 from __future__ import annotations
@@ -43,7 +44,7 @@ class OneShot:
             for callback in callbacks:
                 try:
                     callback()
-                except Exception:  # Boundary: one reader's failing callback never keeps the next reader waiting.
+                except Exception:  # noqa: BLE001 - boundary: one reader's failing callback never keeps the next reader waiting.
                     _log.exception("a callback on a settled outcome failed")
         return True
 
@@ -83,7 +84,7 @@ class OneShot:
         return self.settled
 
     def wait_on_loop(self) -> Generator[Any, None, None]:
-        """Suspend the current task until settled. A cancelled reader cancels nobody else; a closed loop hurts nobody."""
+        """Suspend the current task until settled. A cancelled reader cancels nobody else."""
         if self.settled:
             return
         loop = asyncio.get_running_loop()

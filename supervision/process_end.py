@@ -1,8 +1,8 @@
 """The two things that happen to a whole process: it exits, or it is forked.
 
-Exit: no thread of ours is joined. Event loops are stopped first (a loop that runs while the interpreter is taken down can crash
-it), everything else is a daemon thread. Fork: the child has none of our threads, so its copies of our actors have ended, and say so.
-Both hooks are set when the first runtime is made.
+Exit: no thread of ours is joined. Event loops are stopped first (a loop that runs while the interpreter is taken down
+can crash it), everything else is a daemon thread. Fork: the child has none of our threads, so its copies of our
+actors have ended, and say so. Both hooks are set when the first runtime is made.
 """
 
 from __future__ import annotations
@@ -79,5 +79,5 @@ def _in_child() -> None:
     for runtime in runtimes:
         try:
             runtime.forked()
-        except Exception:  # Boundary: one runtime's trouble never keeps the next from being ended in the child.
+        except Exception:  # noqa: BLE001 - boundary: one runtime's trouble never keeps the next from being ended in the child.
             _log.exception("a runtime could not be ended in a forked child")

@@ -29,7 +29,9 @@ class Registry:
         return iter(list(self._names))
 
     def register(self, name: str, ref: Any) -> None:
-        """Give `name` to `ref`. `AlreadyStarted` (with its owner) when a living actor has it, `NoProc` when `ref` is dead."""
+        """Give `name` to `ref`. `AlreadyStarted` (with its owner) when a living actor has it, `NoProc` when `ref` is
+        dead.
+        """
         if not isinstance(name, str) or not name.strip():
             raise BadName(name, "a non-empty string")
         with self._lock:

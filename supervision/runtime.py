@@ -30,8 +30,9 @@ CLOSE_TIMEOUT = 5.0
 class ThreadRuntime(Host):
     """Actors on threads and on one event loop.
 
-    `observer` hears what happens; `clock` drives timers and deadlines (the heartbeat of the loop is real, since it watches a real
-    thread). At most `max_abandoned` hung actors are carried; beyond that nothing more is started and supervisors give up.
+    `observer` hears what happens; `clock` drives timers and deadlines (the heartbeat of the loop is real, since it
+    watches a real thread). At most `max_abandoned` hung actors are carried; beyond that nothing more is started and
+    supervisors give up.
     """
 
     def __init__(
@@ -96,7 +97,8 @@ class ThreadRuntime(Host):
     def close(self, timeout: float = CLOSE_TIMEOUT) -> bool:
         """End everything: trees, then actors outside of trees, then the loop, then the control thread.
 
-        True when all of it went by itself within `timeout` seconds; what did not is killed and left to end on its own. Idempotent.
+        True when all of it went by itself within `timeout` seconds; what did not is killed and left to end on its
+        own. Idempotent.
         """
         self.not_here()
         deadline = self.clock.now() + timeout

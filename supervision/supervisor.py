@@ -1,7 +1,8 @@
 """The shell around the pure core: carries out its effects on the control thread, and never blocks.
 
-A supervisor is a `Life` like any actor's (it can be monitored, stopped, killed, and be a child of another supervisor), but it has no
-thread: what reaches it is posted to the control thread, stepped, and done. Its state is published; reading it asks nobody.
+A supervisor is a `Life` like any actor's (it can be monitored, stopped, killed, and be a child of another
+supervisor), but it has no thread: what reaches it is posted to the control thread, stepped, and done. Its state is
+published; reading it asks nobody.
 """
 
 from __future__ import annotations
@@ -251,12 +252,12 @@ def launch_supervisor(host: Host, birth: Birth, path: str, tree: TreeSpec | None
             raise NoProc(f"the runtime {host.name!r} is closed")
         if birth.name is not None:
             host.registry.register(birth.name, life.ref)
-        host.lives.add(life)
+        host.lives[life] = None
         if tree is not None:
             host.post(life.boot, tree, handshake)
         else:
             host.aside(lambda: _init(host, life, birth, handshake), f"{birth.label}-init")
-    except Exception as error:  # Boundary: whatever keeps a supervisor from starting is the result of the handshake.
+    except Exception as error:  # noqa: BLE001 - boundary: whatever keeps a supervisor from starting is the result of the handshake.
         handshake.failed(error, Killed(type(error).__name__))
     return handshake
 
@@ -269,7 +270,7 @@ def _init(host: Host, life: SupervisorLife, birth: Birth, handshake: Handshake) 
             return
         if not isinstance(tree, TreeSpec):
             raise BadReturn(f"{birth.actor_class.__name__}.init", tree)
-    except BaseException as error:  # Boundary: an `init` that fails in any way is a failed start and nothing more.
+    except BaseException as error:  # noqa: BLE001 - boundary: an `init` that fails in any way is a failed start and nothing more.
         life.finish(Crashed(error))
         return
     host.post(life.boot, tree, handshake)

@@ -1,7 +1,7 @@
 """Actors whose body is a coroutine on an event loop: a few KB each, and they can really be killed.
 
-The hooks may be coroutines or plain functions. One message at a time; a kill is a cancellation, which closes sockets. A hook that
-blocks the thread blocks the loop: every actor on it, until the loop is given up.
+The hooks may be coroutines or plain functions. One message at a time; a kill is a cancellation, which closes sockets.
+A hook that blocks the thread blocks the loop: every actor on it, until the loop is given up.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ async def run_task(life: TaskLife, birth: Birth, handshake: Handshake) -> None:
             reason = await _end(actor, life, reason)
         else:
             reason = actor
-    except BaseException as error:  # Boundary: whatever it is, it ends this actor only, and everybody is told.
+    except BaseException as error:  # noqa: BLE001 - boundary: whatever it is, it ends this actor only, and everybody is told.
         if life.doomed is None and life.reason is None:
             reason = crash(None, life, error)
     finally:
@@ -58,7 +58,7 @@ async def _begin(life: TaskLife, birth: Birth, handshake: Handshake) -> Process 
         if type(outcome) is CoroutineType:
             outcome = await outcome
         life.turn_began = None
-    except BaseException as error:  # Boundary: a start that fails in any way is a failed start and nothing more.
+    except BaseException as error:  # noqa: BLE001 - boundary: a start that fails in any way is a failed start and nothing more.
         if life.doomed is not None:
             return life.doomed
         return crash(None, life, error)
@@ -111,7 +111,7 @@ async def _loop(actor: Process, life: TaskLife) -> Reason:
             result = actor.on_receive(message) if special is None else special(actor, message)
             if type(result) is CoroutineType:
                 result = await result
-        except BaseException as error:  # Boundary: an error of a handler never leaves its actor, and its asker is answered.
+        except BaseException as error:  # noqa: BLE001 - boundary: an error of a handler never leaves its actor, and its asker is answered.
             if life.doomed is not None:
                 return life.doomed
             reason = failed(actor, life, error, reply)
@@ -139,7 +139,7 @@ async def _end(actor: Process, life: TaskLife, reason: Reason) -> Reason:
         other = actor.on_stop(reason)
         if type(other) is CoroutineType:
             other = await other
-    except BaseException as error:  # Boundary: no hook keeps an actor from ending.
+    except BaseException as error:  # noqa: BLE001 - boundary: no hook keeps an actor from ending.
         if life.doomed is not None and isinstance(error, asyncio.CancelledError):
             return reason
         hook_failed(life, "on_stop", error)

@@ -1,6 +1,7 @@
 """Actors with a thread of their own, for state and for blocking work.
 
-A thread can't be killed: `kill` abandons it. Give every blocking call a time-out of its own, so that abandoned threads end.
+A thread can't be killed: `kill` abandons it. Give every blocking call a time-out of its own, so that abandoned
+threads end.
 """
 
 from __future__ import annotations
@@ -38,7 +39,7 @@ def run_thread(life: ThreadLife, birth: Birth, handshake: Handshake) -> None:
                 reason = end(actor, life, reason)
             else:
                 reason = actor
-    except BaseException as error:  # Boundary: whatever it is, it ends this actor only, and everybody is told.
+    except BaseException as error:  # noqa: BLE001 - boundary: whatever it is, it ends this actor only, and everybody is told.
         reason = crash(None, life, error)
     finally:
         life.finish(reason)
@@ -52,7 +53,7 @@ def begin(life: Life, birth: Birth, handshake: Handshake) -> Process | Reason:
         _turn_begins(life)
         outcome = actor.on_start()
         life.turn_began = None
-    except BaseException as error:  # Boundary: a start that fails in any way is a failed start and nothing more.
+    except BaseException as error:  # noqa: BLE001 - boundary: a start that fails in any way is a failed start and nothing more.
         return crash(None, life, error)
     return settle_start(actor, life, outcome, handshake)
 
@@ -105,7 +106,7 @@ def turn(actor: Process, life: Life, item: tuple[Any, Any]) -> Reason | None:
     try:
         special = SPECIAL.get(type(message))
         result = actor.on_receive(message) if special is None else special(actor, message)
-    except BaseException as error:  # Boundary: an error of a handler never leaves its actor, and its asker is answered.
+    except BaseException as error:  # noqa: BLE001 - boundary: an error of a handler never leaves its actor, and its asker is answered.
         return failed(actor, life, error, reply)
     finally:
         life.turn_began = None
@@ -126,7 +127,7 @@ def end(actor: Process, life: Life, reason: Reason) -> Reason:
     _turn_begins(life)
     try:
         other = actor.on_stop(reason)
-    except BaseException as error:  # Boundary: no hook keeps an actor from ending.
+    except BaseException as error:  # noqa: BLE001 - boundary: no hook keeps an actor from ending.
         hook_failed(life, "on_stop", error)
         return reason if isinstance(reason, Crashed) else Crashed(error)
     finally:

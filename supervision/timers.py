@@ -1,6 +1,7 @@
 """Timers on the runtime's clock: tokens, no drift, no wall clock.
 
-A timer fires at most once, on the control thread, never before its time; a cancelled one never fires, even if it is due.
+A timer fires at most once, on the control thread, never before its time; a cancelled one never fires, even if it is
+due.
 """
 
 from __future__ import annotations
@@ -32,7 +33,9 @@ class Token:
         self.fired = False
 
     def cancel(self) -> bool:
-        """Take the timer back; True when it had not fired. A message of it that lies unread in a mailbox is dropped too."""
+        """Take the timer back; True when it had not fired. A message of it that lies unread in a mailbox is dropped
+        too.
+        """
         if self.cancelled:
             return False
         self.cancelled = True
@@ -70,7 +73,9 @@ class Timers:
         return self.call_at(self.clock.now() + max(0.0, delay), run)
 
     def call_every(self, period: float, run: Callable[[], object]) -> Token:
-        """Call `run()` every `period` seconds. The n-th call is due n periods from now, however late the ones before were."""
+        """Call `run()` every `period` seconds. The n-th call is due n periods from now, however late the ones before
+        were.
+        """
         if period <= 0:
             raise ValueError("a period is more than 0 seconds")
         start = self.clock.now()

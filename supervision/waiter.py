@@ -1,7 +1,8 @@
 """A reply that always comes.
 
-A `Waiter` is resolved once: with a result, by the end of an actor that it is bound to, or at its own deadline, whichever is
-first. Any number of threads and event loops may read it; a reader that gives up takes nothing from the others.
+A `Waiter` is resolved once: with a result, by the end of an actor that it is bound to, or at its own deadline,
+whichever is first. Any number of threads and event loops may read it; a reader that gives up takes nothing from the
+others.
 """
 
 from __future__ import annotations
@@ -29,8 +30,8 @@ T = TypeVar("T")
 class Waiter(OneShot, Generic[T]):
     """Resolve-once reply.
 
-    `deadline` is absolute on `clock`; when it passes, the waiter resolves to `on_deadline` with the cause "deadline". A reader
-    notices that by itself; pass `timers` to have it noticed while nobody reads.
+    `deadline` is absolute on `clock`; when it passes, the waiter resolves to `on_deadline` with the cause "deadline".
+    A reader notices that by itself; pass `timers` to have it noticed while nobody reads.
     """
 
     __slots__ = ("_clock", "_monitors", "_on_deadline", "_token", "deadline")
@@ -63,7 +64,8 @@ class Waiter(OneShot, Generic[T]):
         return cast(str, self._outcome[1]) if self.settled else ""
 
     def resolve(self, value: T, cause: str = "result") -> bool:
-        """Take `value` if nothing was taken before; True when this call won. From any thread; never blocks, never raises.
+        """Take `value` if nothing was taken before; True when this call won. From any thread; never blocks, never
+        raises.
 
         What an abandoned actor resolves is dropped.
         """
@@ -81,7 +83,9 @@ class Waiter(OneShot, Generic[T]):
         return True
 
     def bind(self, ref: Any, on_down: Callable[[Down], T]) -> Waiter[T]:
-        """Resolve to `on_down(down)` with the cause "down" when the actor behind `ref` ends; at once if it has. Chains."""
+        """Resolve to `on_down(down)` with the cause "down" when the actor behind `ref` ends; at once if it has.
+        Chains.
+        """
         from supervision.monitor import monitor
 
         def down(message: Down) -> None:
@@ -115,11 +119,14 @@ class Waiter(OneShot, Generic[T]):
         return cast(T, self._outcome[0])
 
     def add_done_callback(self, callback: Callable[[Waiter[T]], object]) -> None:
-        """Have `callback(self)` called once, by whoever resolves, or here and now if that has happened. Keep it short."""
+        """Have `callback(self)` called once, by whoever resolves, or here and now if that has happened. Keep it
+        short.
+        """
         self.subscribe(lambda: callback(self))
 
     def result(self, deadline: float | None = None) -> T:
-        """Wait on this thread until it is resolved, at most until `deadline` (absolute, the reader's own: `CallTimeout`).
+        """Wait on this thread until it is resolved, at most until `deadline` (absolute, the reader's own:
+        `CallTimeout`).
 
         Raises `WouldBlockLoop` on a thread that runs an event loop, unless it is resolved already.
         """
