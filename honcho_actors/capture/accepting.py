@@ -1,0 +1,125 @@
+"""Putting into the outbox: one turn as one batch of messages, once, in the order in which it was admitted.
+
+Functions on an open connection, inside the writer's transaction. A batch id that is already there, or that an import
+brought in earlier, changes nothing.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from dataclasses import dataclass
+
+from honcho_actors.capture.clocks import said_at
+from honcho_actors.capture.content import Draft
+from honcho_actors.capture.schema import ACCEPTED
+from honcho_actors.model import Realm
+
+NO_SERVER = "e3b0c44298fc1c14"
+"""The server id of settings that name no server: what is accepted under it goes to the first server that is configured.
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Accepted:
+    """One turn in the outbox. `fresh` is False for a batch that was there before; `state` is then that batch's."""
+
+    conversation: int
+    fresh: bool
+    state: int = ACCEPTED
+    reason: str = ""
+
+
+class Conversations:
+    """Row numbers of conversations, remembered. `last_said` is kept here between rows of one transaction."""
+
+    def __init__(self) -> None:
+        self._known: dict[tuple[str, str, str, str], list[int]] = {}
+
+    def forget(self) -> None:
+        """After a rollback, or when another process may have written: everything is read again."""
+        self._known.clear()
+
+    def find(self, connection: sqlite3.Connection, realm: Realm, session: str) -> list[int]:
+        """[row number, last time said in microseconds], made when absent."""
+        key = (realm.server, realm.workspace, realm.partition, session)
+        known = self._known.get(key)
+        if known is not None:
+            return known
+        if len(self._known) >= 50_000:
+            self._known.clear()
+        connection.execute(
+            "INSERT INTO conversation(server, workspace, partition, session) VALUES(?,?,?,?) ON CONFLICT DO NOTHING",
+            key,
+        )
+        row = connection.execute(
+            "SELECT id, last_said FROM conversation WHERE server=? AND workspace=? AND partition=? AND session=?", key
+        ).fetchone()
+        found = self._known[key] = [row[0], row[1]]
+        return found
+
+
+def accept(
+    connection: sqlite3.Connection, conversations: Conversations, draft: Draft, *, wall_us: int, age: float, keep: bool
+) -> Accepted:
+    """Writes one turn. `keep`: its batch id is remembered for ever (imports), not only for the delivered window."""
+    identity = draft.identity
+    if keep:
+        made = connection.execute("INSERT INTO imported(id) VALUES(?) ON CONFLICT DO NOTHING", (draft.batch_id,))
+        if made.rowcount == 0:
+            return _known(connection, draft.batch_id)
+    place = conversations.find(connection, identity.realm, identity.remote_session)
+    inserted = connection.execute(
+        "INSERT INTO batch(id, conversation, key, user, audience, turn_id, open, accepted, born)"
+        " VALUES(?,?,?,?,?,?,?,?,?) ON CONFLICT(id) DO NOTHING",
+        (
+            draft.batch_id,
+            place[0],
+            identity.session.key,
+            identity.user_peer,
+            identity.session.audience,
+            draft.turn_id,
+            len(draft.pieces),
+            wall_us,
+            age,
+        ),
+    )
+    if inserted.rowcount == 0:
+        return _known(connection, draft.batch_id)
+    batch, said = inserted.lastrowid, place[1]
+    rows = []
+    for position, piece in enumerate(draft.pieces):
+        said = said_at(draft.at_us + piece.offset_us, said)
+        rows.append((place[0], batch, position, piece.peer, piece.text, said, piece.metadata))
+    connection.executemany(
+        "INSERT INTO message(conversation, batch, position, peer, text, said, metadata) VALUES(?,?,?,?,?,?,?)", rows
+    )
+    if said != place[1]:
+        place[1] = said
+        connection.execute("UPDATE conversation SET last_said=max(last_said, ?) WHERE id=?", (said, place[0]))
+    return Accepted(place[0], True)
+
+
+def _known(connection: sqlite3.Connection, batch_id: bytes) -> Accepted:
+    row = connection.execute("SELECT conversation, state, reason FROM batch WHERE id=?", (batch_id,)).fetchone()
+    return Accepted(0, False, 1) if row is None else Accepted(row[0], False, row[1], row[2])
+
+
+def adopt(connection: sqlite3.Connection, server: str) -> int:
+    """Gives what was accepted before any server was configured to this one. Returns the number of conversations."""
+    orphans = connection.execute(
+        "SELECT id, workspace, partition, session FROM conversation WHERE server=?", (NO_SERVER,)
+    ).fetchall()
+    for number, workspace, partition, session in orphans:
+        home = connection.execute(
+            "SELECT id FROM conversation WHERE server=? AND workspace=? AND partition=? AND session=?",
+            (server, workspace, partition, session),
+        ).fetchone()
+        if home is None:
+            connection.execute("UPDATE conversation SET server=? WHERE id=?", (server, number))
+            continue
+        for table in ("message", "batch", "aside"):
+            connection.execute(f"UPDATE {table} SET conversation=? WHERE conversation=?", (home[0], number))
+        connection.execute("UPDATE OR IGNORE fork SET child=? WHERE child=?", (home[0], number))
+        connection.execute("DELETE FROM fork WHERE child=?", (number,))
+        connection.execute("DELETE FROM conversation WHERE id=?", (number,))
+    return len(orphans)

@@ -1,0 +1,353 @@
+"""Who starts the deliveries: the shell around `dispatch`, and everything that is done from time to time.
+
+It hears of work from the writer, starts one worker a conversation under the delivery supervisor, and is told how each
+ended. At start and every quarter of an hour it reads from the outbox what there is to do (parents before children),
+drops what is too old or too much, and compacts. It notices a change of settings within a second: read-only stops every
+start at once.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+from dataclasses import dataclass
+from typing import Any
+
+from honcho_actors.capture import accepting, dispatch, retaining
+from honcho_actors.capture.core import Core, log
+from honcho_actors.capture.looking import extra_copies, look
+from honcho_actors.capture.retaining import RECHECKS, Due, Recheck
+from honcho_actors.capture.worker import CountCopies, DeliveryWorker, Report, Wanted
+from honcho_actors.capture.writer import ReadOutbox, Works
+from honcho_actors.honcho.outcomes import Call, Failure, Priority
+from honcho_actors.store import StoreFailed
+from supervision import ChildSpec, Down, MaxChildren, NoProc, Reason, Restart, StartError, TaskActor
+
+WATCH_EVERY = 1.0
+PAGE = 1_000
+"""Conversations read from the outbox at once."""
+EXPIRE_AT_ONCE = 500
+AFTER_CRASH = 2.0
+"""Seconds until a conversation is tried again whose worker died."""
+
+DELIVERY = "delivery"
+
+
+class Watch:
+    """Look at the settings and at what is due."""
+
+
+class Sweep:
+    """The periodic sweep, or one that was asked for."""
+
+
+@dataclass(frozen=True, slots=True)
+class WakeUp:
+    """Try everything that waits, now. `ignore_schedule`: although its time has not come."""
+
+    ignore_schedule: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class _DueNow:
+    conversation: int
+
+
+@dataclass(frozen=True, slots=True)
+class _Listed:
+    """What the outbox has to do, as an answer to the sweeper's own question."""
+
+    found: list[Due]
+    children: set[int]
+    ignore_schedule: bool
+
+
+class Sweeper(TaskActor):
+    """Starts deliveries, one for each conversation with work, and keeps the outbox in bounds."""
+
+    mailbox_limit = 100_000
+
+    def __init__(self, core: Core, supervisor_name: str) -> None:
+        self._core = core
+        self._supervisor_name = supervisor_name
+        self._state = dispatch.State(limit=max(1, core.settings.max_concurrent_requests))
+        self._tokens: dict[int, Any] = {}
+        self._monitors: dict[int, Any] = {}
+        self._urgent: set[int] = set()
+        self._settings: object = None
+        self._counting = False
+        self._sweeping = False
+        self._tasks: set[asyncio.Task[Any]] = set()
+
+    def on_start(self) -> None:
+        self._core.sweeper = self.actor_ref
+        self._core.waiting = {}
+        self._settings = self._core.settings
+        self._state.fenced = self._core.settings.read_only
+        self.actor_ref.tell(Sweep())
+        self.send_after(WATCH_EVERY, Watch())
+
+    async def on_receive(self, message: object) -> None:
+        match message:
+            case Works(conversations):
+                for conversation in conversations:
+                    await self._step(dispatch.Work(conversation))
+            case Report():
+                await self._ended(message)
+            case Down():
+                await self._died(message)
+            case _DueNow(conversation):
+                self._tokens.pop(conversation, None)
+                await self._step(dispatch.Due(conversation))
+            case Wanted(conversation):
+                await self._step(dispatch.Work(conversation))
+            case WakeUp(ignore_schedule):
+                if ignore_schedule:
+                    self._urgent.update(self._state.timed)
+                await self._step(dispatch.WakeAll())
+                self._read(ignore_schedule=ignore_schedule)
+            case Watch():
+                await self._watch()
+                self.send_after(WATCH_EVERY, Watch())
+            case ReadOutbox():
+                self._read()
+            case Sweep():
+                self._read()
+                self._later(self._sweep())
+                self.send_after(self._core.ports.sweep_every, Sweep())
+            case CountCopies():
+                self._count_copies()
+            case _Listed():
+                await self._listed(message)
+
+    async def on_stop(self, reason: Reason) -> None:  # type: ignore[override]
+        for task in self._tasks:
+            task.cancel()
+        if self._tasks:
+            await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    # -- starting and ending -------------------------------------------------------------------------------------------
+
+    async def _step(self, event: dispatch.Event) -> None:
+        for effect in dispatch.step(self._state, event):
+            match effect:
+                case dispatch.Start(conversation):
+                    await self._start(conversation)
+                case dispatch.WakeAfter(conversation, seconds):
+                    self._tokens[conversation] = self.send_after(seconds, _DueNow(conversation))
+                case dispatch.CancelWake(conversation):
+                    token = self._tokens.pop(conversation, None)
+                    if token is not None:
+                        token.cancel()
+                case dispatch.ReadMore():
+                    self._read()
+
+    async def _start(self, conversation: int) -> None:
+        urgent = conversation in self._urgent
+        self._urgent.discard(conversation)
+        self._core.waiting.pop(conversation, None)
+        spec = ChildSpec(
+            f"conversation-{conversation}",
+            DeliveryWorker,
+            args=(self._core, conversation, urgent),
+            restart=Restart.TEMPORARY,
+            shutdown=1.0,
+        )
+        try:
+            supervisor = self.runtime.registry.whereis(self._supervisor_name)
+            if supervisor is None:
+                raise NoProc(self._supervisor_name)
+            ref = await supervisor.astart_child(spec)
+        except (NoProc, MaxChildren, StartError) as refused:
+            log.debug("no worker for a conversation now: %s", type(refused).__name__)
+            await self._step(dispatch.Ended(conversation, again=AFTER_CRASH))
+            return
+        self._monitors[conversation] = (ref, self.monitor(ref))
+
+    async def _ended(self, report: Report) -> None:
+        watched = self._monitors.pop(report.conversation, None)
+        if watched is not None:
+            self.demonitor(watched[1])
+        if report.again is not None and report.why and len(self._core.waiting) < dispatch.REMEMBERED:
+            self._core.waiting[report.conversation] = report.why
+        await self._step(
+            dispatch.Ended(
+                report.conversation,
+                again=report.again,
+                waits_for_server=report.waits_for_server,
+                succeeded=report.succeeded,
+            )
+        )
+
+    async def _died(self, down: Down) -> None:
+        for conversation, (ref, _) in list(self._monitors.items()):
+            if ref is down.ref:
+                del self._monitors[conversation]
+                await self._step(dispatch.Ended(conversation, again=AFTER_CRASH))
+
+    # -- what the outbox has -------------------------------------------------------------------------------------------
+
+    def _read(self, *, ignore_schedule: bool = False) -> None:
+        """Asks the outbox for work; the answer comes as a message, so that nothing waits for a disk here."""
+        self._later(self._list(ignore_schedule))
+
+    async def _list(self, ignore_schedule: bool) -> None:
+        core, read = self._core, self._core.ports.read_clock
+        settings = core.settings
+        if settings.configured and settings.server_id != accepting.NO_SERVER:
+            await core.run(lambda connection: accepting.adopt(connection, settings.server_id))
+        after = 0
+        while True:
+            found, children = await core.run(
+                lambda connection, after=after: (  # type: ignore[misc]
+                    retaining.due(connection, read(), after=after, limit=PAGE),
+                    retaining.forking(connection),
+                )
+            )
+            self.actor_ref.cast(_Listed(found, children, ignore_schedule))
+            if len(found) < PAGE or len(self._state.waiting) >= dispatch.REMEMBERED:
+                return
+            after = found[-1].conversation
+
+    async def _listed(self, listed: _Listed) -> None:
+        for due in sorted(listed.found, key=lambda due: due.conversation in listed.children):
+            if listed.ignore_schedule:
+                self._urgent.add(due.conversation)
+            elif due.wait > 0:
+                conversation = due.conversation
+                if conversation not in self._state.timed and conversation not in self._state.running:
+                    self._state.timed[conversation] = True
+                    self._core.waiting[conversation] = due.failure
+                    self._tokens[conversation] = self.send_after(due.wait, _DueNow(conversation))
+                continue
+            await self._step(dispatch.Work(due.conversation))
+
+    async def _watch(self) -> None:
+        settings = self._core.settings
+        if settings is not self._settings:
+            self._settings = settings
+            self._state.limit = max(1, settings.max_concurrent_requests)
+            self._urgent.update(self._state.timed)
+            await self._step(dispatch.Fence(settings.read_only))
+            await self._step(dispatch.WakeAll())
+            self._read(ignore_schedule=True)
+        counts = self._core.counts
+        if counts is not None and counts.file_bytes > settings.outbox_max_bytes:
+            self._later(self._sweep())
+
+    # -- from time to time ---------------------------------------------------------------------------------------------
+
+    async def _sweep(self) -> None:
+        """Retention by age and by size, then compaction. Runs beside deliveries; each step is one short transaction."""
+        if self._sweeping:
+            return
+        self._sweeping = True
+        try:
+            await self._retain()
+            await self._compact()
+        except StoreFailed:
+            pass  # said by the writer already; the next sweep tries again
+        finally:
+            self._sweeping = False
+
+    async def _retain(self) -> None:
+        core, read = self._core, self._core.ports.read_clock
+        settings = core.settings
+        dropped = 0
+        by_age = functools.partial(_expire_by_age, core, settings.outbox_retention)
+        by_size = functools.partial(_expire_by_size, core, settings.outbox_max_bytes)
+        for expire in (by_age, by_size):
+            while True:
+                ended = await core.run(lambda connection, expire=expire: expire(connection, read()), after=_heard(core))  # type: ignore[misc]
+                dropped += len(ended)
+                for batch in ended:
+                    log.warning("undelivered turn %s was dropped: %s", batch.batch_id.hex(), batch.reason)
+                if len(ended) < EXPIRE_AT_ONCE:
+                    break
+        if dropped:
+            log.warning("%d undelivered turns were dropped from the outbox by retention", dropped)
+
+    async def _compact(self) -> None:
+        core = self._core
+        window = max(core.settings.delivered_window, core.settings.anchor_window)
+        after: int | None = 0
+        while after is not None:
+            after = await core.run(
+                lambda connection, after=after: retaining.compact(connection, window=window, after=after)  # type: ignore[misc]
+            )
+        await core.run(lambda connection: connection.execute("PRAGMA incremental_vacuum(2000)").fetchall())
+
+    # -- copies --------------------------------------------------------------------------------------------------------
+
+    def _count_copies(self) -> None:
+        if not self._counting:
+            self._counting = True
+            self._later(self._count())
+
+    async def _count(self) -> None:
+        """Looks for doubles of what was sent twice; comes back until the last look of each is done."""
+        core, read = self._core, self._core.ports.read_clock
+        soonest: float | None = None
+        try:
+            ready, soonest = await core.run(lambda connection: retaining.rechecks(connection, read()))
+            for check in ready:
+                soonest = await self._count_one(check, soonest)
+        except StoreFailed:
+            soonest = 5.0
+        finally:
+            self._counting = False
+        if soonest is not None:
+            self.send_after(soonest, CountCopies())
+
+    async def _count_one(self, check: Recheck, soonest: float | None) -> float | None:
+        core, read = self._core, self._core.ports.read_clock
+        client = None if core.settings.read_only else core.ports.client(check.server)
+        if client is None:
+            return 30.0
+        call = Call(asyncio.get_running_loop().time() + core.settings.request_timeout, Priority.BACKGROUND)
+        seen = await look(client, check.workspace, check.session, check.delivery, check.first, check.last, call)
+        if isinstance(seen, Failure):
+            return 5.0
+        extra = extra_copies(seen)
+        settle = core.settings.settle_time
+        again = RECHECKS[check.round] * settle if check.round < len(RECHECKS) else None
+        new = await core.run(lambda connection: retaining.counted(connection, check, extra, now=read(), again=again))
+        if new:
+            log.warning("the server holds %d messages of delivery %s twice", extra, check.delivery.hex())
+        return again if soonest is None else soonest if again is None else min(soonest, again)
+
+    def _later(self, work: Any) -> None:
+        """Runs beside the mailbox, so that nothing that waits for a disk or a server keeps a delivery from starting."""
+        task = asyncio.get_running_loop().create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._finished)
+
+    def _finished(self, task: asyncio.Task[Any]) -> None:
+        self._tasks.discard(task)
+        if not task.cancelled() and task.exception() is not None:
+            error = task.exception()
+            if isinstance(error, StoreFailed):
+                self.send_after(5.0, ReadOutbox())
+            else:
+                log.error("a sweep failed: %s", type(error).__name__, exc_info=error)
+
+
+def _expire_by_age(core: Core, retention: float, connection: Any, now: Any) -> Any:
+    return retaining.expire_old(
+        connection, born_before=core.age(now) - retention, limit=EXPIRE_AT_ONCE, wall_us=now.wall_us
+    )
+
+
+def _expire_by_size(core: Core, most: int, connection: Any, now: Any) -> Any:
+    over = retaining.used_bytes(connection) - most
+    if over <= 0:
+        return []
+    return retaining.expire_most(connection, limit=EXPIRE_AT_ONCE, wall_us=now.wall_us)
+
+
+def _heard(core: Core) -> Any:
+    def heard(ended: Any) -> Any:
+        core.ended(ended)
+        return ended
+
+    return heard

@@ -1,0 +1,491 @@
+"""Delivering one conversation: the shell around `decide`, one entry of the ledger and one request at a time.
+
+Order of every step: what is about to be done is committed, then done, then its outcome is committed. A worker may be
+killed, and its process too, between any two of these; the next one finds in the ledger all that it needs. It keeps no
+state that matters.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+from honcho_actors.capture import decide, delivering, forking, retaining
+from honcho_actors.capture.clocks import elapsed, from_us, to_us
+from honcho_actors.capture.core import Core, log
+from honcho_actors.capture.decide import Act, Found, Verdict
+from honcho_actors.capture.delivering import Claimed, Ended, Group, Lease, LeaseLost, Missing, NotNow, Row
+from honcho_actors.capture.establish import Flags, establish, preset
+from honcho_actors.capture.looking import look, places
+from honcho_actors.honcho.outcomes import Call, Failure, Priority
+from honcho_actors.honcho.wire import OutMessage
+from honcho_actors.privacy.egress import Field, Screened
+from honcho_actors.store import StoreFailed
+from supervision import TaskActor
+
+if TYPE_CHECKING:
+    from honcho_actors.honcho.client import HonchoClient
+
+GROUPS_IN_A_ROW = 16
+"""Groups that a worker sends before it gives its place to a conversation that waits."""
+
+PAUSED = 30.0
+"""Seconds until a conversation is tried again that waits for a key, an address or its own server."""
+
+STALE = 20.0
+"""Seconds between committing *sending* and the first byte beyond which a worker does not trust its lease (a suspended
+machine).
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """How a worker ended. `again` in seconds: None, nothing is left; `why` in a word, for status."""
+
+    conversation: int
+    again: float | None
+    why: str = ""
+    waits_for_server: bool = False
+    succeeded: bool = False
+
+
+class Go:
+    """The worker's own start."""
+
+
+class DeliveryWorker(TaskActor):
+    """One conversation, until nothing is left or something has to be waited for."""
+
+    def __init__(self, core: Core, conversation: int, ignore_schedule: bool = False) -> None:
+        self._delivery = Delivery(core, conversation, ignore_schedule)
+
+    def on_start(self) -> None:
+        self.actor_ref.tell(Go())
+
+    async def on_receive(self, message: object) -> None:
+        if isinstance(message, Go):
+            report = await self._delivery.run()
+            self._delivery.core.tell_sweeper(report)
+            self.stop()
+
+
+class _Stop(Exception):
+    """Ends the run with this report."""
+
+    def __init__(self, report: Report) -> None:
+        self.report = report
+
+
+class Delivery:
+    """The run of one worker."""
+
+    def __init__(self, core: Core, conversation: int, ignore_schedule: bool = False) -> None:
+        self.core = core
+        self._conversation = conversation
+        self._ignore_schedule = ignore_schedule
+        self._succeeded = False
+
+    async def run(self) -> Report:
+        """Delivers what there is. Never raises but for cancellation."""
+        try:
+            return await self._run()
+        except _Stop as stop:
+            return replace(stop.report, succeeded=self._succeeded)
+        except LeaseLost:
+            self.core.ports.meters.late_results.labels("delivery").inc()
+            return self._report(delivering.HELD_POLL, "held")
+        except StoreFailed as failed:
+            return self._report(5.0, failed.reason.value)
+
+    # -- the way -------------------------------------------------------------------------------------------------------
+
+    async def _run(self) -> Report:
+        core, read = self.core, self.core.ports.read_clock
+        if core.settings.read_only or not core.settings.enabled:
+            core.ports.meters.deliveries.labels("fenced").inc()
+            return self._report(PAUSED, "read_only")
+        claimed = await core.run(
+            lambda connection: delivering.claim(
+                connection,
+                self._conversation,
+                owner=core.owner.name,
+                alive=core.owner.alive,
+                now=read(),
+                lease_time=core.lease_time(),
+                ignore_schedule=self._ignore_schedule,
+            )
+        )
+        if isinstance(claimed, NotNow):
+            return self._report(claimed.again, claimed.why)
+        client = core.ports.client(claimed.server)
+        if client is None:
+            why = "not_configured" if not core.settings.configured else "other_server"
+            await self._give_back(claimed, None, PAUSED, why, claimed.attempts, claimed.size)
+            return self._report(PAUSED, why)
+        return await self._deliver(claimed, client)
+
+    async def _deliver(self, claimed: Claimed, client: HonchoClient) -> Report:
+        if claimed.group is not None:
+            claimed = await self._resolve(claimed, client, claimed.group)
+        if claimed.fork:
+            await self._fork(claimed, client)
+        established_again = False
+        for _ in range(GROUPS_IN_A_ROW):
+            group = await self._take(claimed, client)
+            while isinstance(group, Missing):
+                claimed = await self._establish(claimed, client, group)
+                group = await self._take(claimed, client)
+            if group is None:
+                return self._report(None)
+            verdict, ids = await self._post(claimed, client, group, established_again)
+            if verdict.act is Act.ESTABLISH:
+                established_again = True
+                claimed = await self._forget_members(claimed, group)
+                continue
+            claimed = await self._settle(claimed, client, group, verdict, ids)
+            established_again = False
+        await self._give_back(claimed, None, 0.0, "", 0, claimed.size)
+        return self._report(0.0)
+
+    async def _take(self, claimed: Claimed, client: HonchoClient) -> Group | Missing | None:
+        core, read = self.core, self.core.ports.read_clock
+        if core.settings.read_only:
+            await self._give_back(claimed, None, 0.0, "read_only", claimed.attempts, claimed.size)
+            raise _Stop(self._report(PAUSED, "read_only"))
+        members = frozenset(claimed.members)
+        return await core.run(
+            lambda connection: delivering.take(
+                connection, claimed.lease, members, size=claimed.size, now=read(), lease_time=core.lease_time()
+            )
+        )
+
+    # -- establishing --------------------------------------------------------------------------------------------------
+
+    async def _establish(self, claimed: Claimed, client: HonchoClient, missing: Missing) -> Claimed:
+        core, read = self.core, self.core.ports.read_clock
+        joining = preset(missing.peers, claimed.members, core.settings)
+        failure = await establish(
+            client,
+            claimed.workspace,
+            claimed.session,
+            joining,
+            core.settings,
+            self._call(core.settings.request_timeout),
+        )
+        verdict = decide.after_establish(failure)
+        if verdict.act is not Act.DELIVERED:
+            await self._retry(claimed, None, verdict)
+        members: dict[str, Flags] = {**claimed.members, **joining}
+        await core.run(
+            lambda connection: delivering.established(connection, claimed.lease, members, read(), core.lease_time())
+        )
+        return replace(claimed, members=members)
+
+    async def _forget_members(self, claimed: Claimed, group: Group) -> Claimed:
+        """The server does not have the conversation: what was *sending* is accepted again, and it is established anew.
+        """
+        core, read = self.core, self.core.ports.read_clock
+
+        def act(connection: Any) -> None:
+            delivering.established(connection, claimed.lease, {}, read(), core.lease_time())
+            delivering.unsend(connection, claimed.lease, group.delivery)
+
+        await core.run(act)
+        return replace(claimed, members={})
+
+    # -- sending -------------------------------------------------------------------------------------------------------
+
+    async def _post(
+        self, claimed: Claimed, client: HonchoClient, group: Group, established_again: bool
+    ) -> tuple[Verdict, tuple[str, ...]]:
+        core = self.core
+        committed = core.ports.read_clock()
+        messages = await self._screened(claimed, group)
+        now = core.ports.read_clock()
+        if core.settings.read_only:
+            await self._give_back(claimed, group.delivery, 0.0, "read_only", claimed.attempts, claimed.size)
+            raise _Stop(self._report(PAUSED, "read_only"))
+        if now.boot != committed.boot or now.seconds - committed.seconds > STALE:
+            raise LeaseLost
+        outcome = await client.add_messages(
+            claimed.workspace, claimed.session, messages, self._call(core.settings.delivery_timeout)
+        )
+        failure = outcome if isinstance(outcome, Failure) else None
+        verdict = decide.after_post(failure, size=len(group.rows), established_again=established_again)
+        return verdict, () if isinstance(outcome, Failure) else outcome.value
+
+    async def _screened(self, claimed: Claimed, group: Group) -> list[OutMessage]:
+        """The group as it is sent: each text looked at once more. One that is withheld now is set aside, not sent."""
+        core = self.core
+        gate = core.ports.gate
+
+        def again(_: None) -> list[Screened | None]:
+            return [gate.again(row.text, field=Field.MESSAGE) for row in group.rows]
+
+        texts: list[Screened | None] = await core.submit(lambda connection: None, after=again)
+        withheld = [row for row, text in zip(group.rows, texts, strict=True) if text is None]
+        if withheld:
+            await self._put_aside(claimed, withheld, "withheld", claimed.size)
+            await self._give_back(claimed, group.delivery, 0.0, "", claimed.attempts, claimed.size)
+            raise _Stop(self._report(0.0))
+        return [
+            _message(row, text, group.delivery) for row, text in zip(group.rows, texts, strict=True) if text is not None
+        ]
+
+    # -- what came of it -----------------------------------------------------------------------------------------------
+
+    async def _settle(
+        self, claimed: Claimed, client: HonchoClient, group: Group, verdict: Verdict, ids: tuple[str, ...]
+    ) -> Claimed:
+        """Commits what one POST came to, and goes on; or ends the run when something has to be waited for."""
+        core, read, meters = self.core, self.core.ports.read_clock, self.core.ports.meters
+        size = decide.next_size(claimed.size, verdict)
+        match verdict.act:
+            case Act.DELIVERED:
+                await self._finish(claimed, group.rows, ids, size, resent=claimed.resends > 0, group=group)
+                return replace(claimed, size=size, attempts=0, resends=0)
+            case Act.SPLIT:
+                await self._unsend(claimed, group, size)
+                return replace(claimed, size=size)
+            case Act.SET_ASIDE:
+                await self._put_aside(claimed, group.rows, verdict.reason, size)
+                return replace(claimed, size=size, attempts=0)
+            case Act.LOOK:
+                meters.deliveries.labels("unknown").inc()
+                gone = await core.run(
+                    lambda connection: delivering.unknown(
+                        connection, claimed.lease, strike=verdict.strike, now=read(), lease_time=core.lease_time()
+                    )
+                )
+                unsure = replace(claimed, gone=gone, strike=verdict.strike, group=group)
+                return await self._resolve(unsure, client, group)
+            case _:
+                await self._retry(claimed, group.delivery, verdict)
+        return claimed
+
+    async def _resolve(self, claimed: Claimed, client: HonchoClient, group: Group) -> Claimed:
+        """The outcome of a group is unknown: look, settle, look, and only then send what is absent."""
+        core, read = self.core, self.core.ports.read_clock
+        reconciled = core.ports.meters.reconciliations
+        began = read()
+        since = None if claimed.gone is None else elapsed(claimed.gone, began)
+        settings = core.settings
+        seen = await look(
+            client,
+            claimed.workspace,
+            claimed.session,
+            group.delivery,
+            group.first,
+            group.last,
+            self._call(settings.request_timeout),
+        )
+        if isinstance(seen, Failure):
+            reconciled.labels(Found.FAILED.value).inc()
+            await self._retry(claimed, None, decide.after_establish(seen))
+            raise AssertionError("a failed look ends the run")
+        found, ids = places(group.rows, seen)
+        settled = decide.after_look(len(group.rows), found, elapsed=since, settle=settings.settle_time)
+        whole = len(settled.present) == len(group.rows)
+        reconciled.labels(Found.FOUND if whole else Found.PARTIAL if settled.present else Found.ABSENT).inc()
+        if settled.present:
+            present = [row for place, row in enumerate(group.rows) if place in settled.present]
+            remote = [ids[place] for place in sorted(settled.present)]
+            resent = claimed.resends > 0 or settled.doubled > 0
+            await self._finish(claimed, present, remote, claimed.size, resent=resent, group=group, sent=whole)
+        if whole:
+            return replace(claimed, group=None, gone=None, resends=0)
+        absent = Group(
+            group.delivery, tuple(row for place, row in enumerate(group.rows) if place not in settled.present)
+        )
+        if not settled.resend:
+            await self._give_back(claimed, None, settled.wait, "settling", claimed.attempts, claimed.size)
+            raise _Stop(self._report(settled.wait, "settling"))
+        if claimed.strike:
+            return await self._struck(claimed, absent)
+        again = await core.run(
+            lambda connection: delivering.resend(
+                connection, claimed.lease, absent, now=read(), lease_time=core.lease_time()
+            )
+        )
+        resending = replace(claimed, group=None, gone=None, resends=claimed.resends + 1)
+        if not again.rows:
+            return resending
+        verdict, posted = await self._post(resending, client, again, True)
+        return await self._settle(resending, client, again, verdict, posted)
+
+    async def _struck(self, claimed: Claimed, group: Group) -> Claimed:
+        """The server answered 500, and does not have the group: halve it, or set a lone message aside at its second."""
+        strikes = await self.core.run(lambda connection: delivering.strike(connection, claimed.lease, group))
+        verdict = decide.after_strike(size=len(group.rows), strikes=strikes)
+        size = decide.next_size(min(claimed.size, len(group.rows)), verdict)
+        if verdict.act is Act.SET_ASIDE:
+            await self._put_aside(claimed, group.rows, verdict.reason, size)
+        elif verdict.act is Act.SPLIT:
+            await self._unsend(claimed, group, size)
+        else:
+            await self._retry(claimed, group.delivery, verdict)
+        return replace(claimed, size=size, group=None, gone=None, strike=False)
+
+    # -- entries of the ledger -----------------------------------------------------------------------------------------
+
+    async def _finish(
+        self,
+        claimed: Claimed,
+        rows: Any,
+        ids: Any,
+        size: int,
+        *,
+        resent: bool,
+        group: Group,
+        sent: bool = True,
+    ) -> None:
+        core, read = self.core, self.core.ports.read_clock
+
+        def act(connection: Any) -> list[Ended]:
+            now = read()
+            ended = delivering.finish(
+                connection, claimed.lease, rows, ids, size=size, now=now, lease_time=core.lease_time()
+            )
+            if not sent:
+                delivering.still_unknown(connection, claimed.lease, claimed.gone)
+            if resent:
+                retaining.later_look(
+                    connection,
+                    delivery=group.delivery,
+                    conversation=claimed.lease.conversation,
+                    first=group.first,
+                    last=group.last,
+                    after=0.0,
+                    now=now,
+                )
+            return ended
+
+        await core.run(act, after=core.ended)
+        self._succeeded = True
+        if resent:
+            core.tell_sweeper(CountCopies())
+
+    async def _unsend(self, claimed: Claimed, group: Group, size: int) -> None:
+        await self.core.run(lambda connection: delivering.unsend(connection, claimed.lease, group.delivery, size=size))
+
+    async def _put_aside(self, claimed: Claimed, rows: Any, reason: str, size: int) -> None:
+        core, read = self.core, self.core.ports.read_clock
+        for row in rows:
+            log.warning("message %d of batch %s was set aside: %s", row.position, row.batch_id.hex(), reason)
+        await core.run(
+            lambda connection: delivering.put_aside(
+                connection, claimed.lease, rows, reason=reason, size=size, now=read()
+            ),
+            after=core.ended,
+        )
+
+    async def _retry(self, claimed: Claimed, delivery: bytes | None, verdict: Verdict) -> None:
+        """Gives the conversation back with its schedule, and ends the run."""
+        core = self.core
+        core.ports.meters.deliveries.labels("retried").inc()
+        paused = verdict.act is Act.PAUSE and verdict.reason != "breaker_open"
+        attempts = claimed.attempts if verdict.act is Act.PAUSE else claimed.attempts + 1
+        if paused:
+            again = max(PAUSED, verdict.retry_after or 0.0)
+        else:
+            again = core.ports.retry.delay(max(1, attempts), core.ports.random(), verdict.retry_after)
+        await self._give_back(claimed, delivery, again, verdict.reason, attempts, claimed.size)
+        raise _Stop(self._report(again, verdict.reason, waits=True))
+
+    async def _give_back(
+        self, claimed: Claimed, delivery: bytes | None, again: float, why: str, attempts: int, size: int
+    ) -> None:
+        read = self.core.ports.read_clock
+        await self.core.run(
+            lambda connection: delivering.release(
+                connection,
+                claimed.lease,
+                delivery,
+                again=again,
+                attempts=attempts,
+                failure=why,
+                size=size,
+                now=read(),
+            )
+        )
+
+    # -- forks ---------------------------------------------------------------------------------------------------------
+
+    async def _fork(self, claimed: Claimed, client: HonchoClient) -> None:
+        """Brings the parent's messages up to the anchor into the child, before anything that was said in the child."""
+        core = self.core
+        lease: Lease = claimed.lease
+        step = await core.run(lambda connection: forking.consult(connection, lease))
+        while isinstance(step, forking.Pending):
+            fork = step
+            outcome = await client.list_messages(
+                claimed.workspace,
+                fork.session,
+                page=fork.page,
+                size=100,
+                call=self._call(core.settings.request_timeout),
+            )
+            if isinstance(outcome, Failure) and outcome.status != 404:
+                await self._retry(claimed, None, decide.after_establish(outcome))
+            items = () if isinstance(outcome, Failure) else outcome.value.items
+            copies, complete = self._copies(items, fork.anchor)
+            if not items and not complete:
+                why = (
+                    forking.FreshReason.NO_ANCHOR if fork.copied or fork.page > 1 else forking.FreshReason.PARENT_EMPTY
+                )
+                step = await core.run(lambda connection, why=why: forking.resolve(connection, lease, why))  # type: ignore[misc]
+                break
+            step = await core.run(
+                lambda connection, fork=fork, copies=copies, complete=complete: forking.copy_page(  # type: ignore[misc]
+                    connection, lease, fork, copies, complete=complete, wall_us=core.ports.read_clock().wall_us
+                )
+            )
+        if isinstance(step, forking.WaitForParent):
+            core.tell_sweeper(Wanted(step.parent))
+            await self._give_back(claimed, None, 1.0, "parent", claimed.attempts, claimed.size)
+            raise _Stop(self._report(1.0, "parent"))
+
+    def _copies(self, items: Any, anchor: str) -> tuple[list[forking.Copy], bool]:
+        gate = self.core.ports.gate
+        copies: list[forking.Copy] = []
+        for message in items:
+            text = gate.again(message.text, field=Field.MESSAGE) if message.text else None
+            if text is not None:
+                metadata = {key: value for key, value in message.metadata.items() if key not in _OWN_KEYS}
+                said = to_us(message.created_at) if message.created_at is not None else 0
+                copies.append(forking.Copy(message.id, message.peer, text.text, said, json.dumps(metadata)))
+            if message.id == anchor:
+                return copies, True
+        return copies, False
+
+    # -- small things --------------------------------------------------------------------------------------------------
+
+    def _call(self, seconds: float) -> Call:
+        return Call(asyncio.get_running_loop().time() + seconds, Priority.DELIVERY)
+
+    def _report(self, again: float | None, why: str = "", *, waits: bool = False) -> Report:
+        return Report(self._conversation, again, why, waits, self._succeeded)
+
+
+_OWN_KEYS = frozenset({"batch_id", "position", "delivery_id", "fork", "copied_from"})
+
+
+def _message(row: Row, text: Screened, delivery: bytes) -> OutMessage:
+    metadata = json.loads(row.metadata)
+    metadata["batch_id"] = row.batch_id.hex()
+    metadata["position"] = row.position
+    metadata["delivery_id"] = delivery.hex()
+    return OutMessage(row.peer, text, metadata, from_us(row.said), reasoning=bool(row.reasoning))
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """For the sweeper: this conversation is waited for by another."""
+
+    conversation: int
+
+
+class CountCopies:
+    """For the sweeper: something was sent twice; count its copies."""

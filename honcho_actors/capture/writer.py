@@ -1,0 +1,358 @@
+"""The only writer of the outbox: one thread, one connection, one commit for everything that waits.
+
+Turns are screened here, off the caller's thread, then written in the order in which they were handed over, together
+with the deliveries' own entries, in one transaction with one flush to the disk. A receipt becomes *accepted* after that
+flush, never before. What can't be written says so; the actor itself does not fail because of a disk.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import sqlite3
+import time
+from dataclasses import dataclass
+from typing import Any
+
+from honcho_actors import store
+from honcho_actors.capture import accepting, content, retaining
+from honcho_actors.capture.clocks import AgeClock, Reading
+from honcho_actors.capture.core import WAKE, Core, Trouble, final_state, log
+from honcho_actors.capture.intake import Captured, Entry, Failed, Item
+from honcho_actors.capture.salvage import salvage
+from honcho_actors.capture.schema import MIGRATIONS
+from honcho_actors.model import ReceiptState, SkipReason
+from honcho_actors.privacy import identity as identities
+from honcho_actors.store import StoreFailed, StoreReason
+from supervision import Reason, ThreadActor, Waiter
+
+LOCKED_FOR = 10.0
+"""Seconds that captures wait for a file that another process holds."""
+TICK_BUSY = 0.25
+TICK_IDLE = 2.0
+_REOPEN_AFTER = 1.0
+
+
+class Tick:
+    """Time to publish counts and to answer who waits."""
+
+
+@dataclass(frozen=True, slots=True)
+class Works:
+    """For the sweeper: these conversations were given work."""
+
+    conversations: tuple[int, ...]
+
+
+@dataclass(slots=True)
+class _Flush:
+    mark: int
+    waiter: Waiter[Any]
+
+
+class OutboxWriter(ThreadActor):
+    """Owns `outbox.db`. Messages: WAKE (look at the intake) and its own `Tick`."""
+
+    def __init__(self, core: Core) -> None:
+        self._core = core
+        self._connection: sqlite3.Connection | None = None
+        self._conversations = accepting.Conversations()
+        self._age = AgeClock()
+        self._version = -1
+        self._dirty = True
+        self._flushes: list[_Flush] = []
+        self._opened_at = -_REOPEN_AFTER
+
+    def on_start(self) -> None:
+        self._core.writer = self.actor_ref
+        self._core.generation += 1
+        self._core.intake.awake = True
+        self.actor_ref.tell(WAKE)
+        self.actor_ref.tell(Tick())
+
+    def on_receive(self, message: object) -> None:
+        if message is WAKE:
+            self._core.intake.awake = False
+            self._work()
+            if len(self._core.intake):
+                self._core.wake()
+        elif isinstance(message, Tick):
+            self._tick()
+
+    def on_stop(self, reason: Reason) -> None:  # type: ignore[override]
+        core = self._core
+        while len(core.intake):
+            self._work()
+        with contextlib.suppress(StoreFailed, sqlite3.Error):
+            if self._connection is not None:
+                self._save_age(core.ports.read_clock())
+        self._close()
+        for flush in self._flushes:
+            flush.waiter.resolve(False, "shutdown")
+        core.owner.close()
+
+    # -- groups --------------------------------------------------------------------------------------------------------
+
+    def _work(self) -> None:
+        intake = self._core.intake
+        group = intake.take()
+        if not group:
+            if self._connection is None:
+                with contextlib.suppress(StoreFailed):
+                    self._open()
+            return
+        prepared = [(item, self._drafted(item) if isinstance(item, Captured) else None) for item in group]
+        deadline = time.monotonic() + (1.0 if self._core.closed else LOCKED_FOR)
+        while True:
+            try:
+                self._commit(prepared)
+                if self._core.trouble.reason:
+                    self._core.trouble = Trouble()
+                break
+            except StoreFailed as failed:
+                locked = failed.reason is StoreReason.LOCKED
+                if locked and time.monotonic() < deadline and not self.fenced:
+                    continue
+                self._refuse(group, failed)
+                break
+        intake.done()
+
+    def _drafted(self, item: Captured) -> content.Drafted:
+        whose = item.identity
+        if not whose.remote_session:
+            whose = identities.locate(whose)
+        drafted = content.draft(
+            item.turn,
+            whose,
+            gate=self._core.ports.gate,
+            max_chars=item.max_chars,
+            at_us=item.at_us,
+            batch_id=item.batch_id,
+        )
+        for name in drafted.withheld:
+            self._core.ports.meters.egress_withheld.labels(name).inc()
+        return drafted
+
+    def _commit(self, prepared: list[tuple[Item, content.Drafted | None]]) -> None:
+        """One transaction for the whole group; then, and only then, everybody hears of it. Raises StoreFailed."""
+        connection = self._open()
+        results: list[object] = []
+        work: set[int] = set()
+        try:
+            connection.execute("BEGIN IMMEDIATE")
+            self._notice_others(connection)
+            now = self._core.ports.read_clock()
+            self._age = self._core.age_clock = self._age.at(now)
+            for item, drafted in prepared:
+                if isinstance(item, Entry):
+                    results.append(self._carry_out(connection, item))
+                    continue
+                assert drafted is not None
+                taken = self._accept(connection, item, drafted, now)
+                if isinstance(taken, accepting.Accepted) and taken.fresh:
+                    work.add(taken.conversation)
+                results.append(taken)
+            connection.execute("COMMIT")
+        except sqlite3.Error as error:
+            with contextlib.suppress(sqlite3.Error):
+                connection.execute("ROLLBACK")
+            self._conversations.forget()
+            reason = store.reason_of(error)
+            if reason is StoreReason.CORRUPT:
+                self._close()
+            name = getattr(error, "sqlite_errorname", type(error).__name__)
+            raise StoreFailed(reason, self._core.path, str(name)) from error
+        except BaseException:
+            with contextlib.suppress(sqlite3.Error):
+                connection.execute("ROLLBACK")
+            self._conversations.forget()
+            raise
+        self._dirty = True
+        for (item, _), result in zip(prepared, results, strict=True):
+            self._announce(item, result)
+        if work:
+            self._core.tell_sweeper(Works(tuple(work)))
+        if self._flushes:
+            self._answer_flushes(connection)
+
+    def _accept(
+        self, connection: sqlite3.Connection, item: Captured, drafted: content.Drafted, now: Reading
+    ) -> accepting.Accepted | SkipReason:
+        if (item.identity.session.key, item.identity.realm.partition) in self._core.opted_out:
+            return SkipReason.OPTED_OUT
+        if drafted.draft is None:
+            return drafted.skipped or SkipReason.BLANK
+        return accepting.accept(
+            connection, self._conversations, drafted.draft, wall_us=now.wall_us, age=self._age.age, keep=item.keep
+        )
+
+    def _carry_out(self, connection: sqlite3.Connection, entry: Entry[object]) -> object:
+        connection.execute("SAVEPOINT entry")
+        try:
+            value = entry.act(connection)
+        except sqlite3.Error:
+            raise
+        except Exception as error:  # noqa: BLE001 boundary: one entry's failure is its own asker's, never its neighbours'
+            connection.execute("ROLLBACK TO entry")
+            connection.execute("RELEASE entry")
+            return Failed(error)
+        connection.execute("RELEASE entry")
+        return value
+
+    def _announce(self, item: Item, result: object) -> None:
+        if isinstance(item, Entry):
+            if item.after is not None and not isinstance(result, Failed):
+                try:
+                    result = item.after(result)
+                except Exception as error:  # noqa: BLE001 boundary: as above; the entry itself is committed
+                    result = Failed(error)
+            if isinstance(result, FlushMark):
+                self._flushes.append(_Flush(result.mark, item.waiter))
+                return
+            item.waiter.resolve(result)
+            return
+        captures = self._core.ports.meters.captures
+        if isinstance(result, SkipReason):
+            captures.labels(result.value).inc()
+            item.receipt.advance(ReceiptState.SKIPPED, result.value)
+        elif isinstance(result, accepting.Accepted):
+            captures.labels("accepted" if result.fresh else "duplicate").inc()
+            item.receipt.advance(ReceiptState.ACCEPTED)
+            if result.state:
+                item.receipt.advance(final_state(result.state), result.reason)
+            elif not result.fresh:
+                self._core.receipts.setdefault(item.batch_id, item.receipt)
+
+    def _refuse(self, group: list[Item], failed: StoreFailed) -> None:
+        """Nothing of this group is stored; each caller hears so. One warning for an episode, not for a turn."""
+        trouble = Trouble(failed.reason.value, str(failed))
+        if self._core.trouble.reason != trouble.reason:
+            log.warning("the outbox can't be written: %s; turns are not captured until it can", failed)
+        self._core.trouble = trouble
+        captures = self._core.ports.meters.captures
+        for item in group:
+            if isinstance(item, Entry):
+                item.waiter.resolve(Failed(failed))
+            else:
+                captures.labels(SkipReason.STORE_FAILED.value).inc()
+                item.receipt.advance(ReceiptState.SKIPPED, SkipReason.STORE_FAILED.value)
+
+    # -- the file ------------------------------------------------------------------------------------------------------
+
+    def _open(self) -> sqlite3.Connection:
+        if self._connection is not None:
+            return self._connection
+        core = self._core
+        store.private_directory(core.directory)
+        core.owner.open()
+        opened = store.open_outbox(core.path, MIGRATIONS)
+        connection = opened.connection
+        try:
+            if opened.set_aside is not None:
+                connection.execute("BEGIN IMMEDIATE")
+                saved = salvage(opened.set_aside.path, connection)
+                connection.execute("COMMIT")
+                core.set_aside_files = (*core.set_aside_files, opened.set_aside.path.name)
+                log.warning(
+                    "the outbox was %s; it is kept as %s, and %d undelivered messages were taken over from it",
+                    opened.set_aside.reason.value,
+                    opened.set_aside.path.name,
+                    saved,
+                )
+            connection.execute("PRAGMA secure_delete=FAST")
+            row = connection.execute("SELECT value FROM meta WHERE name='age'").fetchone()
+            if row is not None:
+                age, boot, seconds, wall = str(row[0]).split("|")
+                self._age = core.age_clock = AgeClock(float(age), boot, float(seconds), int(wall))
+            core.opted_out |= retaining.opted_out(connection)
+        except sqlite3.Error as error:
+            connection.close()
+            raise StoreFailed(store.reason_of(error), core.path, type(error).__name__) from error
+        self._connection = connection
+        self._conversations.forget()
+        core.owner.sweep()
+        core.tell_sweeper(ReadOutbox())
+        return connection
+
+    def _close(self) -> None:
+        connection, self._connection = self._connection, None
+        if connection is not None:
+            with contextlib.suppress(sqlite3.Error):
+                connection.close()
+
+    def _notice_others(self, connection: sqlite3.Connection) -> None:
+        """Another process may have spoken in the same conversation: nothing remembered may be older than its commit."""
+        version = connection.execute("PRAGMA data_version").fetchone()[0]
+        if version != self._version:
+            self._version = version
+            self._conversations.forget()
+
+    def _save_age(self, now: Reading) -> None:
+        connection = self._open()
+        self._age = self._core.age_clock = age = self._age.at(now)
+        connection.execute(
+            "INSERT OR REPLACE INTO meta VALUES('age', ?)", (f"{age.age!r}|{age.boot}|{age.seconds!r}|{age.wall_us}",)
+        )
+
+    # -- what is told --------------------------------------------------------------------------------------------------
+
+    def _tick(self) -> None:
+        core = self._core
+        try:
+            connection = self._open()
+            if self._age.boot == "":
+                self._save_age(core.ports.read_clock())
+            if self._dirty or core.counts is None or core.counts.turns:
+                self._publish(connection)
+            self._dirty = False
+            if self._flushes:
+                self._answer_flushes(connection)
+            watched = [batch_id for batch_id, receipt in list(core.receipts.items()) if receipt.awaited]
+            for batch_id, (state, reason) in retaining.states(connection, watched[:500]).items():
+                receipt = core.receipts.get(batch_id)
+                if state and receipt is not None:
+                    receipt.advance(final_state(state), reason)
+        except (StoreFailed, sqlite3.Error) as failed:
+            reason = failed.reason if isinstance(failed, StoreFailed) else store.reason_of(failed)
+            if reason is StoreReason.CORRUPT:
+                self._close()
+            elif reason is not StoreReason.LOCKED:
+                core.trouble = Trouble(reason.value, str(failed))
+        self.send_after(TICK_BUSY if self._flushes or self._dirty else TICK_IDLE, Tick())
+
+    def _publish(self, connection: sqlite3.Connection) -> None:
+        core = self._core
+        age = self._age.at(core.ports.read_clock()).age
+        core.counts = counts = retaining.counts(connection, age)
+        meters = core.ports.meters
+        meters.outbox_pending.set(counts.turns)
+        meters.outbox_oldest_age.set(counts.oldest or 0.0)
+        meters.outbox_bytes.set(counts.file_bytes)
+        if counts.last_delivery is not None:
+            meters.last_delivery.set(counts.last_delivery)
+
+    def _answer_flushes(self, connection: sqlite3.Connection) -> None:
+        left = []
+        for flush in self._flushes:
+            if flush.waiter.resolved:
+                continue
+            if retaining.owed_until(connection, flush.mark):
+                left.append(flush)
+            else:
+                flush.waiter.resolve(True)
+        self._flushes = left
+
+
+@dataclass(frozen=True, slots=True)
+class FlushMark:
+    """The result of a flush entry: its waiter is answered when nothing up to `mark` is owed."""
+
+    mark: int
+
+
+class ReadOutbox:
+    """For the sweeper: the outbox has been opened; read what there is to do."""
+
+
+def flush_mark(connection: sqlite3.Connection) -> FlushMark:
+    """An entry: everything that was accepted before this one."""
+    return FlushMark(retaining.newest(connection))
