@@ -79,7 +79,7 @@ class Sessions:
         answers from memory whether the server has a conversation; it is called on the manager's thread. `clock` is
         the runtime's."""
         clock = clock or Clock()
-        self._table = table = Table()
+        self.table = self._table = table = Table()
         self._ports = Ports(cell, meters, client, is_established=is_established, counter=counter, jitter=jitter)
         self._entries = table.entries
         self._cell = cell
@@ -110,9 +110,9 @@ class Sessions:
         start = turn.at
         wait = self._wait(budget, turn.settings)
         if wait <= 0.0:
-            return self._unserved(turn, Reason.LOADING)
+            return self.unserved(turn)
         if _on_loop():
-            return self._unserved(turn, Reason.EVENT_LOOP)
+            return self.unserved(turn, Reason.EVENT_LOOP)
         waiter = self.begin(turn, start + wait)
         return self._finish(turn, waiter, waiter.result())
 
@@ -124,7 +124,7 @@ class Sessions:
             return turn.context
         wait = self._wait(budget, turn.settings)
         if wait <= 0.0:
-            return self._unserved(turn, Reason.LOADING)
+            return self.unserved(turn)
         waiter = self.begin(turn, turn.at + wait)
         try:
             context = await waiter
@@ -139,6 +139,8 @@ class Sessions:
         settings = self._cell.current
         now = self._now()
         gate = self._gate if settings is self._gated else self._look_at(settings)
+        if not isinstance(request, TurnRequest):
+            gate = Reason.NO_IDENTITY
         if gate is not None:
             return TurnRecord(None, None, settings, None, now, OFF[gate])
         if request.scope != "main" and not settings.inject_in_subagents:
@@ -169,6 +171,16 @@ class Sessions:
             key, identity, settings, request.query, now, self._without(entry, key, request, settings, now)
         )
 
+    def now(self) -> float:
+        """The runtime's clock."""
+        return self._now()
+
+    def counted(self, turn: TurnRecord) -> Context:
+        """The answer of a turn that need not wait, counted."""
+        assert turn.context is not None
+        self.count(turn)
+        return turn.context
+
     def count(self, turn: TurnRecord) -> None:
         """Tells the manager that this turn was served: it counts it, records its meters and starts what is due."""
         table = self._table
@@ -196,6 +208,17 @@ class Sessions:
                 "overloaded" if away else "manager_down",
             )
         return waiter
+
+    def unserved(self, turn: TurnRecord, reason: Reason = Reason.LOADING) -> Context:
+        """A cold turn that does not wait: answered at once, and counted, so that the next one finds something."""
+        if self._table.manager is None:
+            reason = self._away()
+        entry = self._entries.get(turn.key) if turn.key is not None else None
+        if entry is not None and entry.block is None and not entry.base_job and reason is Reason.LOADING:
+            reason = entry.reason
+        context = Context((), State.COLD, reason)
+        self.count(turn._replace(context=context))
+        return context
 
     def ended(self, turn: TurnRecord, waiter: Waiter[Context]) -> Context:
         """The reply of `begin`, once it is there: measured, counted, and its place freed."""
@@ -325,17 +348,6 @@ class Sessions:
         if budget is None or isinstance(budget, bool) or not isinstance(budget, (int, float)) or math.isnan(budget):
             budget = settings.first_turn_wait
         return min(float(budget), 1e6) - settings.headroom
-
-    def _unserved(self, turn: TurnRecord, reason: Reason) -> Context:
-        """A cold turn that does not wait: answered at once, and counted, so that the next one finds something."""
-        if self._table.manager is None:
-            reason = self._away()
-        entry = self._entries.get(turn.key) if turn.key is not None else None
-        if entry is not None and entry.block is None and not entry.base_job and reason is Reason.LOADING:
-            reason = entry.reason
-        context = Context((), State.COLD, reason)
-        self.count(turn._replace(context=context))
-        return context
 
     def _finish(self, turn: TurnRecord, waiter: Waiter[Context], context: Context) -> Context:
         context = replace(context, waited=max(0.0, self._now() - turn.at))

@@ -181,7 +181,7 @@ class SessionManager(ThreadActor):
     def _served(self, turn: TurnRecord) -> None:
         """A turn was answered. A warm one is counted now; one that had waited was counted when it was opened."""
         context = turn.context
-        if context is not None:
+        if context is not None and turn.cause != "cancelled":
             self._meters.turn(context.state, context.reason, context.waited, context.age)
         if turn.key is None or turn.identity is None:
             return

@@ -1,0 +1,211 @@
+"""A read side that runs for real: a scripted Honcho on a real socket, the real client, the real tree.
+
+`Remote` is what the server knows and how it behaves; a test changes it while things run. `World` is a runtime with the
+read side in it. Time is real unless a ManualClock is given.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+from urllib.parse import parse_qs, unquote
+
+from honcho_actors.honcho.client import HonchoClient
+from honcho_actors.honcho.endpoint import parse_endpoint
+from honcho_actors.metrics import Meters
+from honcho_actors.model import Context, SessionKey, TurnRequest
+from honcho_actors.sessions import Sessions
+from honcho_actors.settings import Settings, SettingsCell
+from supervision import Clock, Strategy, Supervisor, ThreadRuntime
+from tests.support.stub_honcho import Answer, Said, Seen, StubHoncho
+
+
+@dataclass
+class Asked:
+    """One request: which operation, of whom, with what."""
+
+    op: str
+    peer: str
+    session: str
+    query: dict[str, str]
+    body: Any = None
+    at: float = field(default_factory=time.monotonic)
+
+
+@dataclass
+class Remote:
+    """What the server knows, and how it behaves."""
+
+    persons: dict[str, tuple[str, list[Any]]] = field(default_factory=dict)
+    summaries: dict[str, str] = field(default_factory=dict)
+    answer: Callable[[str], str | None] = lambda query: "About: " + query[-60:]
+    delays: dict[str, float] = field(default_factory=dict)
+    statuses: dict[str, int] = field(default_factory=dict)
+    closed: dict[str, threading.Event] = field(default_factory=dict)
+    """Operations that wait until their event is set."""
+    asked: list[Asked] = field(default_factory=list)
+
+    def count(self, op: str) -> int:
+        """How often an operation was asked for."""
+        return sum(1 for one in self.asked if one.op == op)
+
+    def last(self, op: str) -> Asked:
+        """The newest request of an operation."""
+        return [one for one in self.asked if one.op == op][-1]
+
+    async def __call__(self, seen: Seen) -> Answer:
+        parts = [unquote(part) for part in seen.path.split("/") if part]
+        query = {name: values[0] for name, values in parse_qs(seen.query).items()}
+        body = seen.json() if seen.body else None
+        kind, name, tail = parts[3], parts[4], parts[5]
+        if kind == "sessions":
+            op = "session_context" if tail == "context" else "summaries"
+            peer, session = query.get("peer_target", ""), name
+        else:
+            op = "peer_context" if tail == "context" else "chat"
+            peer, session = name, ""
+        self.asked.append(Asked(op, peer, session, query, body))
+        gate = self.closed.get(op)
+        while gate is not None and not gate.is_set():  # noqa: ASYNC110 (a thread sets it)
+            await asyncio.sleep(0.002)
+        delay = self.delays.get(op, 0.0)
+        if delay:
+            await asyncio.sleep(delay)
+        status = self.statuses.get(op)
+        if status is not None:
+            return Said({"detail": "as the test wishes"}, status)
+        return self._reply(op, peer, session, query, body, parts[2])
+
+    def _reply(self, op: str, peer: str, session: str, query: dict[str, str], body: Any, workspace: str) -> Said:
+        if op == "chat":
+            return Said({"content": self.answer(body["query"])})
+        if op == "summaries":
+            text = self.summaries.get(session)
+            return Said({"id": session, "short_summary": text and {"content": text}, "long_summary": None})
+        if peer not in self.persons:
+            return Said({"detail": f"Peer {peer} not found in workspace {workspace}"}, 404)
+        representation, card = self.persons[peer]
+        if op == "peer_context":
+            return Said({"peer_id": peer, "target_id": peer, "representation": representation, "peer_card": card})
+        text = self.summaries.get(session) if int(query["tokens"]) > 0 and query["summary"] == "true" else None
+        return Said(
+            {
+                "id": session,
+                "messages": [],
+                "summary": text and {"content": text},
+                "peer_representation": representation,
+                "peer_card": card,
+            }
+        )
+
+
+class World:
+    """A runtime with the read side, and the server that it reads. Use with `with`."""
+
+    def __init__(
+        self,
+        remote: Remote | None = None,
+        *,
+        clock: Clock | None = None,
+        established: Callable[[SessionKey], bool] = lambda session: False,
+        url: str | None = None,
+        **settings: Any,
+    ) -> None:
+        self.remote = remote or Remote({"ann": ("Ann grows tomatoes.", ["Name: Ann"])})
+        self._clock = clock
+        self._established = established
+        self._url = url
+        self._settings = settings
+
+    def __enter__(self) -> World:
+        self._ready = threading.Event()
+        self._server = threading.Thread(target=self._serve, daemon=True)
+        self._server.start()
+        assert self._ready.wait(5)
+        values = {"base_url": self._url or self.url, "first_turn_wait": 2.0, **self._settings}
+        self.cell = SettingsCell(Settings(**values))
+        self.meters = Meters()
+        self.runtime = ThreadRuntime(clock=self._clock, name="test")
+        self._clients: dict[asyncio.AbstractEventLoop, HonchoClient] = {}
+        self.sessions = Sessions(
+            self.cell,
+            self.meters,
+            self._client,
+            clock=self.runtime.clock,
+            is_established=self._established,
+            jitter=lambda: 0.5,
+        )
+        self.root = Supervisor.start(self.runtime, self.sessions.child_specs(), strategy=Strategy.REST_FOR_ONE)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for gate in self.remote.closed.values():
+            gate.set()
+        self.sessions.close()
+        self.runtime.close(5.0)
+        self._loop.call_soon_threadsafe(self._stop.set)
+        self._server.join(5)
+
+    # -- turns ---------------------------------------------------------------------------------------------------------
+
+    def turn(self, query: Any = "what about the garden?", key: str = "s1", user: str = "ann", **more: Any) -> Context:
+        """One turn, served; then what it started has been started."""
+        budget = more.pop("budget", None)
+        context = self.sessions.serve(TurnRequest(session_key=key, user=user, query=query, **more), budget)
+        self.settle()
+        return context
+
+    def settle(self) -> None:
+        """Returns when the manager has read everything that it was told until now."""
+        manager = self.sessions.table.manager
+        if manager is not None and manager.is_alive():
+            manager.ask(None, timeout=5)
+
+    def quiet(self, seconds: float = 5.0) -> None:
+        """Returns when no refresh runs."""
+
+        def idle() -> bool:
+            self.settle()
+            return self.gauge("refresh_in_progress") == 0
+
+        until(idle, seconds)
+
+    def gauge(self, name: str, **labels: str) -> float:
+        """The value of a metric now."""
+        value = self.meters.registry.get_sample_value("honcho_actors_" + name, labels)
+        assert value is not None, name
+        return value
+
+    # -- private -------------------------------------------------------------------------------------------------------
+
+    def _client(self) -> HonchoClient:
+        loop = asyncio.get_running_loop()
+        client = self._clients.get(loop)
+        if client is None:
+            endpoint = parse_endpoint(self.cell.current.base_url, None)
+            client = self._clients[loop] = HonchoClient(endpoint)
+            self.runtime.loop.at_close(client.aclose)
+        return client
+
+    def _serve(self) -> None:
+        asyncio.run(self._main())
+
+    async def _main(self) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._stop = asyncio.Event()
+        async with StubHoncho(self.remote) as stub:
+            self.url = stub.url
+            self._ready.set()
+            await self._stop.wait()
+
+
+def until(true: Callable[[], bool], seconds: float = 5.0) -> None:
+    """Returns as soon as something holds; fails when it does not within the time."""
+    end = time.monotonic() + seconds
+    while not true():
+        assert time.monotonic() < end, "it did not come to hold"
+        time.sleep(0.002)
