@@ -13,7 +13,6 @@ from collections import defaultdict, deque
 from collections.abc import Callable
 from typing import Any
 
-import supervision
 from supervision import (
     IGNORE,
     ChildSpec,
@@ -21,14 +20,17 @@ from supervision import (
     ManualClock,
     Observer,
     Reason,
+    Simulator,
     Strategy,
     Supervisor,
     SupervisorRef,
+    SupervisorReport,
     TaskActor,
     ThreadActor,
     ThreadRuntime,
     started,
 )
+from supervision.events import Happening, Report
 
 RUNTIMES = ("threads", "loop", "sim")
 PATIENCE = 10.0
@@ -48,9 +50,19 @@ class Witness(Observer):
 
     def __init__(self) -> None:
         self.seen: list[Any] = []
+        self.between: dict[Any, Callable[[], object]] = {}
 
     def observe(self, event: Any) -> None:
         self.seen.append(event)
+        if isinstance(event, SupervisorReport) and event.report.what is Happening.START_FAILED:
+            act = self.between.pop(event.report.child_id, None)
+            if act is not None:
+                act()
+
+    def reports(self, what: Happening) -> list[Report]:
+        """The supervisors' reports of this kind."""
+        reports = [event.report for event in self.seen if isinstance(event, SupervisorReport)]
+        return [report for report in reports if report.what is what]
 
 
 class _Script:
@@ -156,7 +168,7 @@ class Kit:
         self.clock = ManualClock()
         self.rt: Any
         if name == "sim":
-            self.rt = supervision.Simulator(seed=7, observer=self.witness, **options)
+            self.rt = Simulator(seed=7, observer=self.witness, **options)
         else:
             self.rt = ThreadRuntime(observer=self.witness, clock=self.clock, name="kit", **options)
         self.gate = threading.Event()
@@ -272,6 +284,15 @@ class Kit:
         else:
             ref.tell(("stop", how))
         return self.reason(ref)
+
+    def between(self, child_id: Any, act: Callable[[], Any]) -> list[Any]:
+        """What `act` returns when it runs, once, between a failed restart of the child and its next attempt.
+
+        It runs on the control thread, where nothing may block: use it to look, and to make requests with `block=False`.
+        """
+        found: list[Any] = []
+        self.witness.between[child_id] = lambda: found.append(act())
+        return found
 
     def happened(self, what: str) -> list[Any]:
         """The ids to which `what` happened, in order."""
