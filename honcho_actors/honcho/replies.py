@@ -97,10 +97,10 @@ def _success(
 def decode(reply: Reply) -> object:
     """The body as JSON values, None for an empty one. Raises `CutShort` or `Unreadable`, nothing else."""
     body = _unpacked(reply)
-    if not body.strip():
-        return None
     if reply.content_type.startswith("text/event-stream"):
         return _streamed(body)
+    if not body.strip():
+        return None
     try:
         value = json.loads(body.decode("utf-8-sig"), parse_constant=_no_constant)
     except (ValueError, RecursionError) as wrong:

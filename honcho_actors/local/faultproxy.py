@@ -310,7 +310,7 @@ def _arguments(argv: list[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         prog="python -m honcho_actors.local.faultproxy",
         description="Stands between a client and a Honcho server and does what networks do.",
-        epilog="example: python -m honcho_actors.local.faultproxy --upstream http://127.0.0.1:8000 --seed 7 --share 0.3",
+        epilog="example: python -m honcho_actors.local.faultproxy --upstream http://127.0.0.1:8000 --seed 7",
     )
     parser.add_argument("--upstream", required=True, metavar="URL", help="the server, http://host:port")
     parser.add_argument("--port", type=int, default=0, help="for clients; 0 takes a free one")
