@@ -179,7 +179,7 @@ class _Demo:
 
     def _turn(self, step: Step) -> Row:
         conversation, exchange = step.conversation, step.exchange
-        whose = {"session_key": conversation.key, "user": conversation.user}
+        whose: dict[str, Any] = {"session_key": conversation.key, "user": conversation.user}
         found = self._runtime.ask("context", query=step.query, budget=BUDGET, **whose)
         state = "-"
         if exchange is not None:
@@ -217,7 +217,7 @@ class _Demo:
         self._server.kill()
         self._screen.phase("outage", f"the server is gone (process {pid} killed): turns go on")
         rows = self._turns(steps)
-        pending = self._status()["outbox"]["pending"]
+        pending = int(self._status()["outbox"].get("pending_turns") or 0)
         self._screen.note(f"waiting in the outbox: {pending}")
         return {
             "turns": len(rows),
@@ -281,7 +281,7 @@ class _Demo:
         end = time.monotonic() + 5.0
         while time.monotonic() < end:
             sessions = self._status()["sessions"]
-            if not sessions["loading"]:
+            if not sessions.get("loading"):
                 return int(sessions["restored"])
             time.sleep(0.02)
         return int(self._status()["sessions"]["restored"])

@@ -52,6 +52,11 @@ class Clients:
         self._loop: asyncio.AbstractEventLoop | None = None
         self._limits: tuple[int, float | None] = (0, None)
 
+    def for_server(self, server_id: str) -> HonchoClient | None:
+        """The client of this loop if it talks to that server now; None when the settings in force name another."""
+        settings = self._cell.current
+        return self() if settings.configured and settings.server_id == server_id else None
+
     def __call__(self) -> HonchoClient:
         """The client of the loop that runs here."""
         loop = asyncio.get_running_loop()
@@ -86,5 +91,5 @@ class IoLoop(TaskActor):
         super().__init__()
         self._clients = clients
 
-    async def on_stop(self, reason: object) -> None:
+    async def on_stop(self, reason: object) -> None:  # type: ignore[override]
         await self._clients.aclose()

@@ -1,0 +1,390 @@
+"""`Memory`: one object for threads and for event loops, started once and forgotten for months.
+
+Promises: `start` touches no network and never raises for bad settings or an unreachable server; a warm `context` is a
+look into a published table; no call here raises for what the network, the disk or the tree does, and each says in a
+closed vocabulary why it gave nothing; `close` keeps its timeout, from any thread, twice, whatever hangs.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import threading
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from importlib.metadata import PackageNotFoundError, version
+from types import MappingProxyType, TracebackType
+from typing import TYPE_CHECKING, Any, Final, Self
+
+from prometheus_client import CollectorRegistry
+
+from honcho_actors.capture import Capture, Receipt
+from honcho_actors.honcho.outcomes import Call
+from honcho_actors.metrics import Meters
+from honcho_actors.model import Context, Document, Reason, ReceiptState, SkipReason, State, Turn, TurnRequest
+from honcho_actors.privacy import identity
+from honcho_actors.runtime import searching
+from honcho_actors.runtime.status import RunState, Status, part
+from honcho_actors.runtime.tree import Tree
+from honcho_actors.sessions import Sessions
+from honcho_actors.settings import Settings, SettingsCell
+from supervision import Clock
+
+if TYPE_CHECKING:
+    from honcho_actors.satellite import ContextContributor
+
+CLOSE_TIMEOUT: Final = 5.0
+STOP_SECONDS: Final = 1.0
+"""What the tree gets at the end of `close`, after the drain."""
+
+OFF: Final[Mapping[Reason, Context]] = MappingProxyType({one: Context((), State.OFF, one) for one in Reason})
+
+
+@dataclass(frozen=True, slots=True)
+class Forgotten:
+    """What `forget` removed here, and what it could not: `remains` is one sentence about the server."""
+
+    done: bool
+    undelivered_turns: int
+    remote_sessions: tuple[str, ...]
+    remains: str
+
+
+class Memory:
+    """The public face. Made by `Memory.start`; every method may be called from any thread."""
+
+    def __init__(self, cell: SettingsCell, meters: Meters, clock: Clock, *, tree: bool) -> None:
+        """Use `Memory.start`."""
+        self._cell = cell
+        self._meters = meters
+        self._clock = clock
+        self._started_at = time.time()
+        self._began = clock.now()
+        self._closing = threading.Lock()
+        self._closed: bool | None = None
+        self._off: Reason | None = None if tree else Reason.DISABLED
+        self._tree: Tree | None = Tree(cell, meters, clock, self._status_for_endpoint) if tree else None
+        if self._tree is not None:
+            self._sessions: Sessions = self._tree.sessions
+            self._capture: Capture = self._tree.capture
+
+    @classmethod
+    def start(
+        cls,
+        settings: Settings | None = None,
+        *,
+        tree: bool = True,
+        registry: CollectorRegistry | None = None,
+        clock: Clock | None = None,
+    ) -> Self:
+        """A running runtime. Without `settings` they are loaded, and read again when a source changes.
+
+        `tree=False` gives the face alone: every call answers *off*. `registry`: where the metrics are registered; two
+        runtimes on one registry share them. `clock` is for tests. Touches no network, prints nothing.
+        """
+        memory = cls(SettingsCell(settings), Meters.on(registry), clock or Clock(), tree=tree)
+        if memory._tree is not None:
+            memory._tree.start()
+        return memory
+
+    # -- turns ---------------------------------------------------------------------------------------------------------
+
+    def context(self, request: TurnRequest, budget: float | None = None) -> Context:
+        """This turn's memory. A warm turn ignores `budget` (seconds; default `first_turn_wait`); a cold one waits at
+        most that long, minus headroom. On a thread that runs an event loop it never waits."""
+        if self._off is not None:
+            return OFF[self._off]
+        try:
+            return self._sessions.serve(request, budget)
+        except Exception:  # noqa: BLE001 - boundary: a turn never fails because of memory
+            return OFF[Reason.OVERLOADED] if self._off is None else OFF[self._off]
+
+    async def acontext(self, request: TurnRequest, budget: float | None = None) -> Context:
+        """As `context`, suspending the task instead of the thread; on any event loop."""
+        if self._off is not None:
+            return OFF[self._off]
+        try:
+            return await self._sessions.aserve(request, budget)
+        except Exception:  # noqa: BLE001 - boundary: a turn never fails because of memory
+            return OFF[Reason.OVERLOADED] if self._off is None else OFF[self._off]
+
+    def capture(self, turn: Turn) -> Receipt:
+        """Hands over what was said. Returns at once with a *pending* receipt; what was accepted is delivered once."""
+        if self._off is not None:
+            return _skipped(SkipReason.CLOSED if self._off is Reason.CLOSED else SkipReason.DISABLED)
+        try:
+            return self._capture.capture(turn)
+        except Exception:  # noqa: BLE001 - boundary: a turn never fails because of memory
+            return _skipped(SkipReason.STORE_FAILED)
+
+    async def acapture(self, turn: Turn) -> Receipt:
+        """As `capture`, returning when the turn is on disk (or was skipped)."""
+        if self._off is not None:
+            return _skipped(SkipReason.CLOSED if self._off is Reason.CLOSED else SkipReason.DISABLED)
+        try:
+            return await self._capture.acapture(turn)
+        except Exception:  # noqa: BLE001 - boundary: a turn never fails because of memory
+            return _skipped(SkipReason.STORE_FAILED)
+
+    def prewarm(self, request: TurnRequest) -> None:
+        """Starts the load of a conversation that is about to begin. Never waits."""
+        if self._off is None:
+            self._sessions.prewarm(request)
+
+    def refresh(self, request: TurnRequest) -> None:
+        """Reads a conversation again: it went idle or was archived, and its snapshot is to be of its end."""
+        if self._off is None:
+            self._sessions.refresh(request)
+
+    # -- beside turns --------------------------------------------------------------------------------------------------
+
+    def search(
+        self, query: str, scope: str = "session", key: str | None = None, limit: int | None = None
+    ) -> tuple[Document, ...]:
+        """What was said about `query`, inside exactly this scope (see `runtime.searching`). Empty on every failure, and
+        on a thread that runs an event loop (use `asearch` there)."""
+        if self._off is not None or self._tree is None or _on_loop():
+            return ()
+        settings = self._cell.current
+        try:
+            reply = self._tree.runtime.loop.submit(self._search(settings, query, scope, key, limit))
+            found: tuple[Document, ...] = reply.get(timeout=settings.request_timeout + 1.0)
+            return found
+        except Exception:  # noqa: BLE001 - boundary: a search that fails finds nothing
+            return ()
+
+    async def asearch(
+        self, query: str, scope: str = "session", key: str | None = None, limit: int | None = None
+    ) -> tuple[Document, ...]:
+        """As `search`, on any event loop."""
+        if self._off is not None or self._tree is None:
+            return ()
+        settings = self._cell.current
+        try:
+            reply = self._tree.runtime.loop.submit(self._search(settings, query, scope, key, limit))
+            found: tuple[Document, ...] = await reply
+            return found
+        except Exception:  # noqa: BLE001 - boundary: a search that fails finds nothing
+            return ()
+
+    async def _search(
+        self, settings: Settings, query: str, scope: str, key: str | None, limit: int | None
+    ) -> tuple[Document, ...]:
+        assert self._tree is not None
+        call = Call(asyncio.get_running_loop().time() + settings.request_timeout)
+        wanted = settings.search_limit if limit is None else limit
+        async with asyncio.timeout(settings.request_timeout):
+            return await searching.search(self._tree.clients(), settings, query, scope, key, wanted, call)
+
+    def fork(self, parent: str, child: str, at: str | None = None) -> None:
+        """Notes that `child` begins as a copy of `parent` up to the turn `at`. Durable, no network."""
+        if self._off is None:
+            self._capture.fork(parent, child, at)
+
+    def opt_out(self, session_key: str) -> None:
+        """Nothing of this conversation is captured from now on. Durable."""
+        if self._off is None:
+            self._capture.opt_out(session_key)
+
+    def opt_in(self, session_key: str) -> None:
+        """Takes `opt_out` back, for what is captured from now on."""
+        if self._off is None:
+            self._capture.opt_in(session_key)
+
+    def forget(self, user: str) -> Forgotten:
+        """Removes everything that this machine holds of a person: cached memory, snapshots, queued turns, ledger. What
+        the server holds stays there, and the answer says so."""
+        settings = self._cell.current
+        who = identity.resolve(TurnRequest(session_key="forget", user=user), settings)
+        if self._off is not None or isinstance(who, identity.NoIdentity):
+            return Forgotten(False, 0, (), "nothing was removed: memory is off, or this is nobody here")
+        self._sessions.forget(who.user_peer)
+        found = self._capture.forget(user)
+        where = settings.server_url or "the server"
+        remains = f"what was delivered stays on {where}, workspace {settings.workspace}, under peer {who.user_peer}"
+        return Forgotten(found.done, found.undelivered_turns, found.remote_sessions, remains)
+
+    def contributor(self) -> ContextContributor:
+        """What a host registers with its `ContextRegistry`, inline."""
+        from honcho_actors.satellite import ContextContributor
+
+        return ContextContributor(self._sessions)
+
+    def reload(self) -> None:
+        """Reads the settings' sources again at once."""
+        self._cell.reload()
+
+    def flush(self, timeout: float = CLOSE_TIMEOUT) -> bool:
+        """True when nothing accepted is undelivered (set aside and expired count as ended); False after `timeout`."""
+        if self._off is not None:
+            return True
+        return False if _on_loop() else self._capture.flush(timeout)
+
+    async def aflush(self, timeout: float = CLOSE_TIMEOUT) -> bool:
+        """As `flush`, on any event loop."""
+        return True if self._off is not None else await self._capture.aflush(timeout)
+
+    @property
+    def settings(self) -> Settings:
+        """The settings in force."""
+        return self._cell.current
+
+    @property
+    def meters(self) -> Meters:
+        """The meters, for whoever exposes them in an own way."""
+        return self._meters
+
+    # -- status --------------------------------------------------------------------------------------------------------
+
+    def status(self) -> Status:
+        """How the runtime is. Touches no network, waits for no actor."""
+        settings = self._cell.current
+        problems: list[str] = []
+        tree = self._tree
+        sessions = part(self._sessions.status, problems, "sessions") if tree is not None else {}
+        outbox = part(self._capture.status, problems, "outbox") if tree is not None else {}
+        client = part(tree.clients.status, problems, "client") if tree is not None else {}
+        if tree is not None:
+            problems += tree.problems()
+        problems += [str(problem) for problem in settings.problems]
+        state, health = self._health(settings, outbox, tree)
+        return Status(
+            state,
+            health,
+            os.getpid(),
+            _version(),
+            self._started_at,
+            max(0.0, self._clock.now() - self._began),
+            _settings_part(settings),
+            sessions,
+            outbox,
+            client,
+            tree.rows() if tree is not None else (),
+            tree.endpoints() if tree is not None else {"metrics": None, "admin": None},
+            tuple(problems),
+        )
+
+    def _status_for_endpoint(self) -> Mapping[str, Any]:
+        return self.status().as_dict()
+
+    def _health(self, settings: Settings, outbox: Mapping[str, Any], tree: Tree | None) -> tuple[RunState, str]:
+        if self._off is Reason.CLOSED:
+            return "closed", "the runtime is closed"
+        if tree is None:
+            return "off", "the runtime was started without its tree"
+        if not settings.enabled:
+            return "off", "memory is switched off"
+        if not settings.configured:
+            bad = next((one for one in settings.problems if one.field == "base_url"), None)
+            if bad is not None:
+                return "off", f"memory is off: the server's address cannot be used: {bad.text}"
+            return "off", "memory is off: no server and no key is set"
+        lost = tree.lost()
+        if lost:
+            return "degraded", f"{' and '.join(lost)} gave up and will be tried again"
+        if outbox.get("trouble"):
+            return "degraded", str(outbox["trouble"])
+        if settings.read_only:
+            return "ready", "memory is read, and nothing is written (save_messages is off)"
+        pending = outbox.get("pending_turns") or 0
+        return "ready", f"memory is on; {pending} turn{'' if pending == 1 else 's'} to be delivered"
+
+    # -- life ----------------------------------------------------------------------------------------------------------
+
+    def close(self, timeout: float = CLOSE_TIMEOUT) -> bool:
+        """Drains until a second before `timeout`, then ends everything. True when all of it ended by itself in time;
+        what is undelivered stays on disk. Any thread, any number of times; a thread that runs an event loop is held up
+        for as long as it takes (use `aclose` there)."""
+        with self._closing:
+            if self._closed is not None:
+                return self._closed
+            if self._tree is None:
+                self._closed, self._off = True, Reason.CLOSED
+                return True
+            if not _on_loop():
+                self._closed = self._end(timeout)
+            else:
+                ended: list[bool] = []
+                worker = threading.Thread(
+                    target=lambda: ended.append(self._end(timeout)), name="honcho-close", daemon=True
+                )
+                worker.start()
+                worker.join(timeout + STOP_SECONDS)
+                self._closed = bool(ended and ended[0])
+            return self._closed
+
+    async def aclose(self, timeout: float = CLOSE_TIMEOUT) -> bool:
+        """As `close`, suspending the task."""
+        loop = asyncio.get_running_loop()
+        done: asyncio.Future[bool] = loop.create_future()
+
+        def settle(ended: bool) -> None:
+            if not done.done():
+                done.set_result(ended)
+
+        def end() -> None:
+            ended = self.close(timeout)
+            try:
+                loop.call_soon_threadsafe(settle, ended)
+            except RuntimeError:  # the caller's loop has gone meanwhile; everything here is closed all the same
+                pass
+
+        threading.Thread(target=end, name="honcho-close", daemon=True).start()
+        return await done
+
+    def _end(self, timeout: float) -> bool:
+        assert self._tree is not None
+        end = time.monotonic() + max(0.0, timeout)
+        drain = timeout - STOP_SECONDS
+        if drain > 0.0 and self._cell.current.configured and not self._cell.current.read_only:
+            part(lambda: {"flushed": self._capture.flush(drain)}, [], "drain")
+        self._off = Reason.CLOSED
+        return self._tree.close(max(0.1, end - time.monotonic()))
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        self.close()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None
+    ) -> None:
+        await self.aclose()
+
+
+def _skipped(reason: SkipReason) -> Receipt:
+    return Receipt("", ReceiptState.SKIPPED, reason)
+
+
+def _on_loop() -> bool:
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return False
+    return True
+
+
+def _version() -> str:
+    try:
+        return version("honcho-actors")
+    except PackageNotFoundError:
+        return "unknown"
+
+
+def _settings_part(settings: Settings) -> Mapping[str, Any]:
+    return {
+        "configured": settings.configured,
+        "server": settings.server_url,
+        "api_key": "present" if settings.api_key else "absent",
+        "workspace": settings.workspace,
+        "read_only": settings.read_only,
+        "epoch": settings.epoch,
+        "require_user": settings.require_user,
+        "recall_mode": settings.recall_mode,
+        "state_dir": str(settings.state_dir),
+    }

@@ -1,0 +1,148 @@
+"""Looking after a runtime that is left alone for months: settings, gauges, and a side of the tree that has given up.
+
+The Warden is a thread actor that looks once a second: it may touch files, so it stands on a thread of its own. What
+brings a lost tree back cannot live in that tree: it is a timer of the control thread, which never blocks.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable, Mapping
+from importlib import import_module
+from typing import Any, Final
+
+from honcho_actors.metrics import Meters
+from honcho_actors.settings import Settings, SettingsCell
+from supervision import (
+    AbandonedEnded,
+    ActorAbandoned,
+    LateResult,
+    NoProc,
+    Observer,
+    SupervisorRef,
+    SupervisorReport,
+    ThreadActor,
+)
+
+LOOK_EVERY: Final = 1.0
+"""Seconds between two looks at the settings' sources."""
+
+READ_SIDE: Final = "read_side"
+WRITE_SIDE: Final = "write_side"
+_SHOWN: Final[Mapping[str, str]] = {
+    "running": "running", "starting": "starting", "awaiting": "starting", "stopping": "stopping",
+    "restarting": "restarting", "down": "given_up",
+}  # fmt: skip
+
+_log = logging.getLogger("honcho_actors.runtime")
+
+
+class Look:
+    """Told by the Warden to itself."""
+
+
+class Counting(Observer):
+    """Counts what supervision reports, by the supervisor's place in the tree."""
+
+    def __init__(self, meters: Meters) -> None:
+        self._meters = meters
+
+    def observe(self, event: Any) -> None:
+        """Any thread; records and returns."""
+        if isinstance(event, SupervisorReport):
+            if event.report.what == "restarted":
+                self._meters.supervisor_restarts.labels(place(event.actor)).inc()
+        elif isinstance(event, (ActorAbandoned, AbandonedEnded)):
+            self._meters.actors_abandoned.set(event.abandoned)
+        elif isinstance(event, LateResult):
+            self._meters.late_results.labels("reply").inc()
+
+
+def place(label: str) -> str:
+    """`honcho/read_side/refresh#3` is `refresh`; the root is `root`."""
+    path = label.split("#")[0].split("/")
+    return path[-1] if len(path) > 1 else "root"
+
+
+class Warden(ThreadActor):
+    """Polls the settings' sources and keeps the gauges that nobody else keeps."""
+
+    def __init__(self, cell: SettingsCell, meters: Meters, tree: Callable[[], tuple[Mapping[str, Any], ...]]) -> None:
+        super().__init__()
+        self._cell = cell
+        self._meters = meters
+        self._tree = tree
+        self._ready = False
+
+    def on_start(self) -> None:
+        self.actor_ref.tell(Look())
+
+    def on_receive(self, message: object) -> None:
+        if isinstance(message, Look):
+            if not self._ready:  # the HTTP library is not loaded with the package, and not on the loop at a first turn
+                import_module("honcho_actors.honcho.client")
+                self._ready = True
+            self._cell.poll()
+            self._gauges()
+            self.send_after(LOOK_EVERY, message)
+
+    def _gauges(self) -> None:
+        counts: dict[tuple[str, str], int] = {}
+        for row in self._tree():
+            key = (str(row["supervisor"]), _SHOWN.get(str(row["state"]), "running"))
+            counts[key] = counts.get(key, 0) + int(row["count"])
+        for supervisor, state in self._meters.supervisor_children:
+            self._meters.supervisor_children.labels(supervisor, state).set(counts.get((supervisor, state), 0))
+
+
+class Complaints:
+    """Tells each problem of the settings once, and keeps their gauge."""
+
+    def __init__(self, meters: Meters) -> None:
+        self._meters = meters
+        self._told: set[str] = set()
+        self._lock = threading.Lock()
+
+    def __call__(self, settings: Settings) -> None:
+        self._meters.config_problems.set(len(settings.problems))
+        with self._lock:
+            new = [str(problem) for problem in settings.problems if str(problem) not in self._told]
+            self._told.update(new)
+        for text in new:
+            _log.warning("a setting was not taken: %s", text)
+
+
+def rows(root: SupervisorRef) -> tuple[Mapping[str, Any], ...]:
+    """The tree as it is published: one row a child; a dynamic supervisor's children as one row a state."""
+    found: list[Mapping[str, Any]] = []
+    _walk(root, "root", found)
+    return tuple(found)
+
+
+def _walk(supervisor: SupervisorRef, name: str, found: list[Mapping[str, Any]]) -> None:
+    try:
+        children = supervisor.which_children()
+    except NoProc:
+        return
+    temporary: dict[str, int] = {}
+    for child in reversed(children):
+        if child.kind != "supervisor" and name in ("refresh", "delivery"):
+            temporary[child.state] = temporary.get(child.state, 0) + 1
+            continue
+        found.append(
+            {
+                "supervisor": name,
+                "child": str(child.id),
+                "kind": str(child.kind),
+                "state": str(child.state),
+                "generation": child.generation,
+                "count": 1,
+            }
+        )
+        if child.kind == "supervisor" and isinstance(child.ref, SupervisorRef):
+            _walk(child.ref, str(child.id), found)
+    for state, count in temporary.items():
+        found.append(
+            {"supervisor": name, "child": "*", "kind": "worker", "state": state, "generation": 0, "count": count}
+        )
