@@ -32,6 +32,12 @@ class Birth:
     watchdog: float | None = None
     context: Context | None = field(default=None, repr=False)
 
+    def create(self, life: Life) -> Any:
+        """Construct the actor, and let go of the arguments: a thread keeps what it was started with to its end."""
+        args, kwargs = self.args, self.kwargs
+        self.args, self.kwargs = (), {}
+        return self.actor_class.create(life, args, kwargs)
+
 
 class Handshake(OneShot):
     """Settled once: started (with the info), ignored, or failed (with the error)."""

@@ -52,7 +52,7 @@ async def run_task(life: TaskLife, birth: Birth, handshake: Handshake) -> None:
 
 async def _begin(life: TaskLife, birth: Birth, handshake: Handshake) -> Process | Reason:
     try:
-        actor: Process = birth.actor_class.create(life, birth.args, birth.kwargs)
+        actor: Process = birth.create(life)
         life.turn_began = None if life.watchdog is None else life.host.clock.now()
         outcome: Any = actor.on_start()
         if type(outcome) is CoroutineType:

@@ -49,7 +49,7 @@ def run_thread(life: ThreadLife, birth: Birth, handshake: Handshake) -> None:
 def begin(life: Life, birth: Birth, handshake: Handshake) -> Process | Reason:
     """Construct and start. The result is the actor, or the reason for which there is none."""
     try:
-        actor: Process = birth.actor_class.create(life, birth.args, birth.kwargs)
+        actor: Process = birth.create(life)
         _turn_begins(life)
         outcome = actor.on_start()
         life.turn_began = None
