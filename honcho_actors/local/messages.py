@@ -160,18 +160,22 @@ def listed(
     return [shown(found, session) for found in rows], total
 
 
-def need(db: Connection, workspace: str, session: str, message: str) -> Row:
+def need(db: Connection, workspace: str, session: str, message: str, refusal: str) -> Row:
     owner = directory.find_session(db, workspace, session)
     found: Row | None = None
     if owner is not None:
         found = db.execute("SELECT * FROM messages WHERE id = ? AND session = ?", (message, owner["pk"])).fetchone()
     if found is None:
-        raise not_found("Message not found")
+        raise not_found(refusal)
     return found
 
 
+def get(db: Connection, workspace: str, session: str, message: str) -> dict[str, Any]:
+    return shown(need(db, workspace, session, message, f"Message with ID {message} not found"), session)
+
+
 def update(db: Connection, workspace: str, session: str, message: str, metadata: Any) -> dict[str, Any]:
-    found = need(db, workspace, session, message)
+    found = need(db, workspace, session, message, "Message not found")
     if metadata is not None:
         db.execute("UPDATE messages SET metadata = ? WHERE pk = ?", (json.dumps(metadata), found["pk"]))
         db.execute("DELETE FROM message_keys WHERE message = ?", (found["pk"],))
@@ -179,7 +183,7 @@ def update(db: Connection, workspace: str, session: str, message: str, metadata:
             "INSERT INTO message_keys VALUES(?, ?, ?, ?)",
             [(found["session"], name, value, found["pk"]) for name, value in indexed_pairs(metadata)],
         )
-    return shown(need(db, workspace, session, message), session)
+    return get(db, workspace, session, message)
 
 
 def clone(db: Connection, workspace: str, session: str, until: str | None) -> Row:

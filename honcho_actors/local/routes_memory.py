@@ -170,9 +170,7 @@ async def list_messages(call: Call) -> Response:
 
 
 async def get_message(call: Call) -> Response:
-    session = call.path["session"]
-    row = await call.store.read(messages.need, call.workspace, session, call.path["message"])
-    return reply(messages.shown(row, session))
+    return reply(await call.store.read(messages.get, call.workspace, call.path["session"], call.path["message"]))
 
 
 async def update_message(call: Call) -> Response:

@@ -1,0 +1,1 @@
+"""One contract, held against every server that claims it: recordings of three Honcho versions, `local`, any URL."""

@@ -1,0 +1,32 @@
+"""Every step of every scenario, one test each, named after the recorded exchange that it restates."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.contract.scenarios import RUNS
+from tests.contract.steps import Absent, Answer, Step, Target, judge
+
+_played: dict[tuple[str, str], dict[str, Answer | Exception]] = {}
+CASES = [
+    pytest.param(run, step, id=f"{run}: {step.exchange}")
+    for run, steps in RUNS.items()
+    for step in steps
+    if step.exchange is not None
+]
+
+
+@pytest.mark.parametrize(("run", "step"), CASES)
+def test_the_server_answers_as_recorded(target: Target, run: str, step: Step) -> None:
+    if not step.is_for(target.name):
+        pytest.skip(step.why)
+    key = (target.name, run)
+    if key not in _played:
+        _played[key] = target.play(run, RUNS[run])
+    assert step.exchange is not None
+    answer = _played[key][step.exchange]
+    if isinstance(answer, Absent):
+        pytest.skip(str(answer))
+    if isinstance(answer, Exception):
+        raise answer
+    judge(step, target.name, answer)
