@@ -8,6 +8,7 @@ Nothing is left behind but what `--keep` names.
 from __future__ import annotations
 
 import os
+import secrets
 import shutil
 import tempfile
 import time
@@ -21,9 +22,10 @@ import httpx
 from prometheus_client.parser import text_string_to_metric_families
 
 from honcho_actors.cli import out, transcript
-from honcho_actors.cli.processes import ProcessFailed, Runtime, start_server
+from honcho_actors.cli.processes import ProcessFailed, Proxy, Runtime, Upstream, start_server
 from honcho_actors.cli.reading import Counted, ServerReader, Unreadable
 from honcho_actors.cli.screen import Row, Screen
+from honcho_actors.cli.status import reason_off
 from honcho_actors.cli.transcript import Conversation, Exchange, Transcript
 from honcho_actors.sessions.budget import utf8_thirds
 from honcho_actors.settings import Settings
@@ -57,6 +59,9 @@ class Story:
 def demo(*, transcript: Path | None, as_json: bool, delay: float, pace: float, keep: Path | None) -> int:
     """Runs the demo; 0 when everything that was said is on the server exactly once and in order."""
     told = _read(transcript)
+    settings = Settings.load()
+    if not settings.configured and any(problem.field == "base_url" for problem in settings.problems):
+        out.usage(reason_off(settings))
     if keep is not None:
         keep = keep.absolute()
         try:
@@ -66,7 +71,7 @@ def demo(*, transcript: Path | None, as_json: bool, delay: float, pace: float, k
     folder = keep if keep is not None else Path(tempfile.mkdtemp(prefix="honcho-actors-demo-"))
     screen = Screen(quiet=as_json)
     try:
-        result = _Demo(told, folder, screen, delay, pace).run()
+        result = _Demo(told, settings, folder, screen, delay, pace).run()
     except (ProcessFailed, Unreadable) as error:
         raise out.Stop(str(error), out.USAGE) from None
     finally:
@@ -117,8 +122,11 @@ def _is_known_person(before: list[Step], step: Step) -> bool:
 class _Demo:
     """The story as it runs: processes, what was handed over so far, what was seen."""
 
-    def __init__(self, told: Transcript, folder: Path, screen: Screen, delay: float, pace: float) -> None:
+    def __init__(
+        self, told: Transcript, settings: Settings, folder: Path, screen: Screen, delay: float, pace: float
+    ) -> None:
         self._told = told
+        self._configured = settings if settings.configured else None
         self._folder = folder
         self._screen = screen
         self._delay = delay
@@ -126,31 +134,55 @@ class _Demo:
         self._said: dict[str, list[tuple[str, str]]] = {}
         self._not_taken: list[str] = []
         self._scrapes: list[dict[tuple[str, str], float]] = []
-        self._settings = Settings.load()
         self._pids: list[int] = []
+        self._workspace = f"honcho-actors-demo-{secrets.token_hex(3)}"
+        if self._configured is not None and settings.sources["workspace"] != "default":
+            self._workspace = settings.workspace
 
     def run(self) -> dict[str, Any]:
         started = time.monotonic()
         for line in self._told.skipped:
             self._screen.note(f"transcript: {line}")
         with ExitStack() as stack:
-            server = start_server(self._folder / "server", delay=self._delay)
-            self._server = server
+            self._server = self._start_server()
             stack.callback(lambda: self._server.stop())
-            self._reader = ServerReader(server.url, Settings(base_url=server.url, workspace=WORKSPACE))
+            self._reader = self._open_reader()
             stack.callback(self._reader.close)
             self._runtime = self._start_runtime()
             stack.callback(lambda: self._runtime.end())
-            self._screen.note(
-                f"server   process {server.pid}, {server.url}, {self._delay * 1000:.0f} ms for every request\n"
-                f"runtime  process {self._runtime.pid}, metrics at {self._runtime.hello['metrics']}\n"
-                f"story    process {os.getpid()}: {len(self._told.conversations)} conversations, "
-                f"{self._told.count} utterances"
-            )
+            self._introduce()
             result = self._tell(story(self._told))
         result["seconds"] = round(time.monotonic() - started, 1)
         self._screen.note(f"\nended by itself after {result['seconds']} s")
         return result
+
+    def _start_server(self, port: int = 0) -> Upstream:
+        """The embedded server; when one is configured, a way to that one, so that it can seem to be gone."""
+        if self._configured is None:
+            return start_server(self._folder / "server", port=port, delay=self._delay)
+        return Proxy(str(self._configured.server_url), self._folder, port)
+
+    def _open_reader(self) -> ServerReader:
+        url = self._server.url if self._configured is None else str(self._configured.server_url)
+        key = None if self._configured is None else self._configured.api_key
+        reader = ServerReader(url, Settings(base_url=url, api_key=key, workspace=self._workspace))
+        if not reader.is_honcho():
+            reader.close()
+            out.usage(f"the server at {url} does not answer as Honcho does (HONCHO_URL)")
+        return reader
+
+    def _introduce(self) -> None:
+        server = (
+            f"server   process {self._server.pid}, {self._server.url}, {self._delay * 1000:.0f} ms for every request"
+        )
+        if self._configured is not None:
+            server = f"server   {self._configured.server_url}, reached through process {self._server.pid}"
+        self._screen.note(
+            f"{server}; workspace {self._workspace}\n"
+            f"runtime  process {self._runtime.pid}, metrics at {self._runtime.hello['metrics']}\n"
+            f"story    process {os.getpid()}: {len(self._told.conversations)} conversations, "
+            f"{self._told.count} utterances"
+        )
 
     def _tell(self, parts: Story) -> dict[str, Any]:
         screen = self._screen
@@ -213,11 +245,12 @@ class _Demo:
         return row
 
     def _outage(self, steps: tuple[Step, ...]) -> dict[str, Any]:
-        pid, port = self._server.pid, self._server.port
+        pid, port = self._server.pid, _port(self._server)
         self._server.kill()
-        self._screen.phase("outage", f"the server is gone (process {pid} killed): turns go on")
+        what = "the server is gone" if self._configured is None else "the way to the server is cut"
+        self._screen.phase("outage", f"{what} (process {pid} killed): turns go on")
         rows = self._turns(steps)
-        pending = int(self._status()["outbox"].get("pending_turns") or 0)
+        pending = self._pending(sum(1 for step in steps if step.exchange is not None))
         self._screen.note(f"waiting in the outbox: {pending}")
         return {
             "turns": len(rows),
@@ -228,9 +261,9 @@ class _Demo:
 
     def _recovery(self, steps: tuple[Step, ...]) -> dict[str, Any]:
         begun = time.monotonic()
-        port = self._server.port
-        self._server = start_server(self._folder / "server", port=port, delay=self._delay)
-        self._screen.phase("recovery", f"the server is back (process {self._server.pid}, the same data)")
+        self._server = self._start_server(_port(self._server))
+        what = "the server is back" if self._configured is None else "the way to the server is open again"
+        self._screen.phase("recovery", f"{what} (process {self._server.pid}, the same data)")
         flushed = self._flush()
         took = time.monotonic() - begun
         counts = self._count()
@@ -267,12 +300,13 @@ class _Demo:
             self._folder,
             {
                 "base_url": self._server.url,
-                "workspace": WORKSPACE,
+                "workspace": self._workspace,
                 "state_dir": str(self._folder / "state"),
                 "cache_dir": str(self._folder / "cache"),
                 "metrics_port": "0",
                 "settle_time": str(SETTLE_TIME),
             },
+            pass_key=None if self._configured is None else self._configured.api_key,
         )
         self._pids.append(runtime.pid)
         return runtime
@@ -285,6 +319,15 @@ class _Demo:
                 return int(sessions["restored"])
             time.sleep(0.02)
         return int(self._status()["sessions"]["restored"])
+
+    def _pending(self, expected: int) -> int:
+        """What waits in the outbox; its count is published once a second."""
+        end = time.monotonic() + 2.0
+        while True:
+            pending = int(self._status()["outbox"].get("pending_turns") or 0)
+            if pending >= expected or time.monotonic() >= end:
+                return pending
+            time.sleep(0.05)
 
     def _status(self) -> dict[str, Any]:
         return self._runtime.ask("status")
@@ -394,4 +437,5 @@ def _wrong(counts: list[Counted], not_taken: list[str]) -> Iterator[str]:
     yield from not_taken
 
 
-WORKSPACE: Final = "honcho-actors-demo"
+def _port(server: Upstream) -> int:
+    return int(server.url.rsplit(":", 1)[1])

@@ -14,13 +14,11 @@ import signal
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Mapping
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Final, Self
-
-if TYPE_CHECKING:
-    from honcho_actors.local.process import Handle
+from typing import Any, Final, Protocol, Self
 
 STARTED_WITHIN: Final = 20.0
 ENDED_WITHIN: Final = 8.0
@@ -85,7 +83,45 @@ class _Process:
         self.end()
 
 
-def start_server(data: Path, *, port: int = 0, delay: float = 0.0) -> Handle:
+class Upstream(Protocol):
+    """The server as the runtime sees it: it can go away, and come back at the same address."""
+
+    @property
+    def url(self) -> str: ...
+    @property
+    def pid(self) -> int: ...
+    def kill(self) -> object: ...
+    def stop(self) -> object: ...
+
+
+class Proxy(_Process):
+    """A way to a server that is not ours: when it is killed, the runtime cannot reach the server any more."""
+
+    def __init__(self, upstream: str, home: Path, port: int = 0) -> None:
+        ready = home / f"proxy-{time.monotonic_ns()}.json"
+        arguments = ["honcho_actors.local.faultproxy", "--upstream", upstream, "--port", str(port)]
+        super().__init__(
+            [*arguments, "--ready-file", str(ready)],
+            clean_environment(home),
+            home / "proxy.log",
+            stdout=subprocess.DEVNULL,
+        )
+        end = time.monotonic() + STARTED_WITHIN
+        while not ready.exists():
+            if not self.is_running or time.monotonic() > end:
+                self.end()
+                raise ProcessFailed(f"the way to the server did not open: {self.last_words() or 'no reason given'}")
+            time.sleep(0.02)
+        self.url = str(json.loads(ready.read_text())["url"]).rstrip("/")
+
+    def kill(self) -> int:
+        return self.end(signal.SIGKILL)
+
+    def stop(self) -> int:
+        return self.end()
+
+
+def start_server(data: Path, *, port: int = 0, delay: float = 0.0) -> Upstream:
     """The embedded server as a process. It can be stopped and started again on the same port and data."""
     from honcho_actors.local.process import DidNotStart, start
 

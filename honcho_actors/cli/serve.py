@@ -23,6 +23,7 @@ from typing import Any, Final
 from honcho_actors.cli import out
 from honcho_actors.model import ReceiptState, Turn, TurnRequest
 from honcho_actors.runtime import Memory
+from honcho_actors.runtime.io import preload
 from honcho_actors.settings import Settings
 
 DRAIN_TIMEOUT: Final = 10.0
@@ -47,6 +48,7 @@ def serve(*, stdio: bool, state_dir: Path | None, as_json: bool) -> int:
         ended.put(None)
 
     before = {number: signal.signal(number, stop) for number in (signal.SIGTERM, signal.SIGINT)}
+    preload()
     memory = Memory.start(settings)
     try:
         hello = _hello(memory)

@@ -8,7 +8,8 @@ force without a restart.
 from __future__ import annotations
 
 import asyncio
-import logging
+import contextlib
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from honcho_actors.honcho.endpoint import BadEndpoint, Endpoint, parse_endpoint
@@ -19,7 +20,12 @@ from supervision import TaskActor
 if TYPE_CHECKING:
     from honcho_actors.honcho.client import HonchoClient
 
-_log = logging.getLogger("honcho_actors.runtime")
+
+def preload() -> None:
+    """Loads what the first request would otherwise load on the loop. Any thread; a tenth of a second, once."""
+    import_module("honcho_actors.honcho.client")
+    with contextlib.suppress(ImportError):
+        import_module("anyio._backends._asyncio")  # httpcore reaches for it when it takes its first lock
 
 
 class EndpointInForce:

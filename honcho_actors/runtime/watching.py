@@ -9,10 +9,10 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Callable, Mapping
-from importlib import import_module
 from typing import Any, Final
 
 from honcho_actors.metrics import Meters
+from honcho_actors.runtime.io import preload
 from honcho_actors.settings import Settings, SettingsCell
 from supervision import (
     AbandonedEnded,
@@ -81,7 +81,7 @@ class Warden(ThreadActor):
     def on_receive(self, message: object) -> None:
         if isinstance(message, Look):
             if not self._ready:  # the HTTP library is not loaded with the package, and not on the loop at a first turn
-                import_module("honcho_actors.honcho.client")
+                preload()
                 self._ready = True
             self._cell.poll()
             self._gauges()
