@@ -448,15 +448,21 @@ def _end(turn: Turn, ending: Exit) -> None:
 
 
 def _kill(turn: Turn) -> None:
-    for child in tuple(reversed(turn.children)):
-        if child.live:
-            turn.out.append(Abandon(child.seq, child.generation))
-        _settle(turn, child, Then.KEEP)
-    for event in turn.deferred:
+    """Abandons everyone at once; the supervisor has ended when the last has answered, so that nobody outlives it."""
+    refused, turn.deferred, turn.job = turn.deferred, (), None
+    for event in refused:
         if isinstance(event, StartChild | RestartChild):
             turn.out.append(Refuse(event.reply, ShuttingDown("the supervisor was killed")))
-    turn.phase, turn.job, turn.deferred = Phase.ENDED, None, ()
-    turn.out.append(Exit(Killed()))
+    booting = turn.phase is Phase.BOOTING or (turn.ending is not None and turn.ending.error is not None)
+    error = StartError("the supervisor was killed while it started", reason=Killed()) if booting else None
+    turn.phase, turn.ending = Phase.ENDING, Exit(Killed(), error)
+    for child in tuple(reversed(turn.children)):
+        if child.live and child.exit is None:
+            turn.put(child, state=STOPPING, then=Then.KEEP)
+            turn.out.append(Abandon(child.seq, child.generation))
+        else:
+            _settle(turn, child, Then.KEEP)
+    _advance(turn)
 
 
 # --- requests ---------------------------------------------------------------------------------------------------------

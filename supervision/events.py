@@ -5,7 +5,7 @@ The shell's side of the bargain:
 - effects are carried out in their order, and carrying one out never blocks and never calls back into `step`;
 - each `Spawn` is answered by exactly one of `Started`, `Ignored`, `StartFailed`; each `Started` is followed, once, by
   `Exited`. A child that is asked to stop or abandoned before it has started answers with any one of the four;
-- `Abandon` always leads to an answer, at once: the core does not wait for code that hangs;
+- `Abandon` always leads to an answer, soon: the core waits for it, but never for code that hangs;
 - `TryAgain` becomes the event `Retry` by way of the supervisor's own mailbox, behind what is already in it;
 - `Arm` becomes `Expired` when the seconds are over, unless `Disarm` came first (a late one is harmless: it is fenced);
 - after `Exit` there are no more effects but refusals.
@@ -147,7 +147,7 @@ class Stop:
 
 @dataclass(frozen=True, slots=True)
 class Kill:
-    """End now: abandon every child at once, then `Exit(Killed())`."""
+    """End now: abandon every child at once, and `Exit(Killed())` when they have answered."""
 
 
 Event = (

@@ -228,6 +228,10 @@ class Kit:
             assert reply.block(PATIENCE), "no answer"
         return reply.get()
 
+    def ask(self, ref: Any, message: Any) -> Any:
+        """The reply to an ask."""
+        return self.get(ref.ask(message, block=False))
+
     def now(self) -> float:
         return float(self.rt.clock.now())
 
