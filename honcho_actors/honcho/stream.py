@@ -109,13 +109,16 @@ class Stream(httpcore.AsyncNetworkStream):
     outside.
     """
 
-    def __init__(self, wire: _Wire, secure: bool = False) -> None:
+    def __init__(self, wire: _Wire) -> None:
         self._wire = wire
-        self._secure = secure
+        self._secure = False
         self._unsent_at_abort = 0
         self._aborted = False
         self.written = 0
         """Bytes given to the transport since the connection was made."""
+        self._head = bytearray()
+        self._head_bytes: int | None = None
+        self._received = 0
 
     async def read(self, max_bytes: int, timeout: float | None = None) -> bytes:
         wire = self._wire
@@ -123,10 +126,30 @@ class Stream(httpcore.AsyncNetworkStream):
         if wire.buffer:
             data = bytes(wire.buffer[:max_bytes])
             del wire.buffer[:max_bytes]
+            self._count(data)
             return data
         if wire.error is not None:
             raise httpcore.ReadError(str(wire.error) or type(wire.error).__name__) from wire.error
         return b""
+
+    def begin(self) -> None:
+        """A new request starts: what is received is counted from here."""
+        self._head.clear()
+        self._head_bytes = None
+        self._received = 0
+
+    def ended_after(self, body_bytes: int) -> bool:
+        """Whether what was received since `begin` is one head and so many bytes, and nothing more."""
+        return self._head_bytes is not None and self._received == self._head_bytes + body_bytes
+
+    def _count(self, data: bytes) -> None:
+        self._received += len(data)
+        if self._head_bytes is None:
+            self._head += data
+            end = self._head.find(b"\r\n\r\n")
+            if end >= 0:
+                self._head_bytes = end + 4
+                self._head.clear()
 
     async def write(self, buffer: bytes, timeout: float | None = None) -> None:
         wire = self._wire
@@ -163,7 +186,9 @@ class Stream(httpcore.AsyncNetworkStream):
         if secure is None:
             raise httpcore.ConnectError("the peer has closed the connection")
         wire.transport = secure
-        return Stream(wire, secure=True)
+        self._secure = True
+        self.written = 0
+        return self
 
     def get_extra_info(self, info: str) -> Any:
         wire = self._wire

@@ -81,8 +81,11 @@ class _Connection:
 
     def begin(self) -> None:
         """A new request starts on this connection: what is counted, is counted from here."""
-        self._base = self.stream.written if self.stream is not None else 0
+        self._base = 0
         self._head = 0
+        if self.stream is not None:
+            self._base = self.stream.written
+            self.stream.begin()
 
     def handed(self) -> int:
         return 0 if self.stream is None else self.stream.written - self._base
@@ -268,7 +271,9 @@ class _Body:
 class _ReplyBody(httpx.AsyncByteStream):
     """The reply's body. Read to the end it gives the connection back; closed earlier it aborts it.
 
-    So does a 5xx: after an unhandled error uvicorn hangs up without saying so, and the next request would meet a reset.
+    So does a 5xx (after an unhandled error uvicorn hangs up without saying so, and the next request would meet a
+    reset), and a reply whose end is not exactly where its announced length puts it: what follows would be taken for the
+    next reply, which may be about somebody else.
     """
 
     def __init__(self, connection: _Connection, reply: httpcore.Response) -> None:
@@ -282,8 +287,17 @@ class _ReplyBody(httpx.AsyncByteStream):
         self._ended = True
 
     async def aclose(self) -> None:
-        if self._ended and self._reply.status < 500:
+        if self._ended and self._may_be_used_again():
             await self._reply.aclose()
             self._connection.pool.give_back(self._connection)
         else:
             self._connection.abort()
+
+    def _may_be_used_again(self) -> bool:
+        reply, stream = self._reply, self._connection.stream
+        if reply.status >= 500 or stream is None:
+            return False
+        if reply.status == 204:
+            return stream.ended_after(0)
+        length = next((value for name, value in reply.headers if name.lower() == b"content-length"), b"")
+        return length.isdigit() and stream.ended_after(int(length[:20]))

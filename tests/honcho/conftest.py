@@ -17,9 +17,12 @@ def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
 
     async def run() -> None:
         await pyfuncitem.obj(**given)
-        await asyncio.sleep(0)
-        left = [task for task in asyncio.all_tasks() if task is not asyncio.current_task() and not task.done()]
-        assert not left, f"the test left tasks behind: {left}"
+        for _ in range(200):  # the server's side of a connection ends a moment after the client's
+            left = [task for task in asyncio.all_tasks() if task is not asyncio.current_task() and not task.done()]
+            if not left:
+                return
+            await asyncio.sleep(0.005)
+        raise AssertionError(f"the test left {len(left)} tasks behind, such as {left[0]}")
 
     asyncio.run(run())
     return True

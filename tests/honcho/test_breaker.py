@@ -93,6 +93,10 @@ def test_intervals_are_spread_so_that_not_everybody_comes_back_at_once(dice: flo
     assert broken(Breaker(POLICY, lambda: dice)).retry_in(0.0) == seconds
 
 
+def failing() -> StubHoncho:
+    return StubHoncho(lambda seen: Said({}, 500))
+
+
 BLAMED: list[Answer] = [
     Raw(b"", "reset"),
     Said({"detail": "x"}, 500),
@@ -143,43 +147,40 @@ async def test_a_short_deadline_blames_its_caller_and_a_long_one_the_server(monk
 
 async def test_after_a_while_one_probe_goes_and_all_is_well_again() -> None:
     breakers = Breakers(BreakerPolicy(failures=2, open_for=0.15), middle)
-    async with StubHoncho(lambda seen: Said({}, 500)) as stub:
-        async with HonchoClient(endpoint(stub.url), breakers=breakers) as honcho:
-            await asyncio.gather(*(read_context(honcho) for _ in range(2)))
-            assert failure(await read_context(honcho)).kind is FailureKind.BREAKER_OPEN
-            stub.script = lambda seen: Said({}, delay=0.05)
-            await asyncio.sleep(0.2)
-            outcomes = await asyncio.gather(*(read_context(honcho) for _ in range(10)))
-            assert sum(isinstance(outcome, Ok) for outcome in outcomes) == 1
-            assert (await read_context(honcho)).ok
+    async with failing() as stub, HonchoClient(endpoint(stub.url), breakers=breakers) as honcho:
+        await asyncio.gather(*(read_context(honcho) for _ in range(2)))
+        assert failure(await read_context(honcho)).kind is FailureKind.BREAKER_OPEN
+        stub.script = lambda seen: Said({}, delay=0.05)
+        await asyncio.sleep(0.2)
+        outcomes = await asyncio.gather(*(read_context(honcho) for _ in range(10)))
+        assert sum(isinstance(outcome, Ok) for outcome in outcomes) == 1
+        assert (await read_context(honcho)).ok
 
 
 async def test_a_killed_probe_leaves_the_way_free_for_the_next() -> None:
     breakers = Breakers(BreakerPolicy(failures=1, open_for=0.05), middle)
-    async with StubHoncho(lambda seen: Said({}, 500)) as stub:
-        async with HonchoClient(endpoint(stub.url), breakers=breakers) as honcho:
-            await read_context(honcho)
-            await asyncio.sleep(0.07)
-            stub.script = lambda seen: Said({}, delay=9)
-            probe = asyncio.create_task(read_context(honcho))
-            await asyncio.sleep(0.03)
-            probe.cancel()
-            await asyncio.gather(probe, return_exceptions=True)
-            stub.script = lambda seen: Said({})
-            assert (await read_context(honcho)).ok
+    async with failing() as stub, HonchoClient(endpoint(stub.url), breakers=breakers) as honcho:
+        await read_context(honcho)
+        await asyncio.sleep(0.07)
+        stub.script = lambda seen: Said({}, delay=9)
+        probe = asyncio.create_task(read_context(honcho))
+        await asyncio.sleep(0.03)
+        probe.cancel()
+        await asyncio.gather(probe, return_exceptions=True)
+        stub.script = lambda seen: Said({})
+        assert (await read_context(honcho)).ok
 
 
 async def test_a_probe_that_times_out_keeps_it_open(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("honcho_actors.honcho.exchange.BLAMES_SERVER_AFTER", 0.01)
     breakers = Breakers(BreakerPolicy(failures=1, open_for=0.05), middle)
-    async with StubHoncho(lambda seen: Said({}, 500)) as stub:
-        async with HonchoClient(endpoint(stub.url), breakers=breakers) as honcho:
-            await read_context(honcho)
-            await asyncio.sleep(0.07)
-            stub.script = lambda seen: Said({}, delay=9)
-            assert failure(await read_context(honcho, within(0.05))).kind is FailureKind.TIMED_OUT
-            assert failure(await read_context(honcho)).kind is FailureKind.BREAKER_OPEN
-            assert breakers[Area.READ].opened == 2
+    async with failing() as stub, HonchoClient(endpoint(stub.url), breakers=breakers) as honcho:
+        await read_context(honcho)
+        await asyncio.sleep(0.07)
+        stub.script = lambda seen: Said({}, delay=9)
+        assert failure(await read_context(honcho, within(0.05))).kind is FailureKind.TIMED_OUT
+        assert failure(await read_context(honcho)).kind is FailureKind.BREAKER_OPEN
+        assert breakers[Area.READ].opened == 2
 
 
 async def test_a_write_counts_in_its_own_part() -> None:
