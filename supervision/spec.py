@@ -106,6 +106,7 @@ def _seconds(value: object) -> bool:
 Kind = Literal["worker", "supervisor"]
 
 _UNSET: Any = object()
+_STRATEGIES, _RESTARTS, _MODES = frozenset(Strategy), frozenset(Restart), frozenset(AutoShutdown)
 _EMPTY: Final[Mapping[str, Any]] = MappingProxyType({})
 
 
@@ -148,7 +149,8 @@ class ChildSpec:
             raise BadChildren(self.tree, "a TreeSpec")
         supervisor = self.kind == "supervisor"
         _check_restart(self.restart)
-        put(self, "restart", Restart(self.restart))
+        if type(self.restart) is not Restart:
+            put(self, "restart", Restart(self.restart))
         if self.shutdown is _UNSET:
             put(self, "shutdown", INFINITY if supervisor else DEFAULT_SHUTDOWN)
         elif self.shutdown is not BRUTAL_KILL and not (_number(self.shutdown) and self.shutdown >= 0):
@@ -231,14 +233,14 @@ class Flags:
 
     def __post_init__(self) -> None:
         put = object.__setattr__
-        if not isinstance(self.strategy, str) or self.strategy not in set(Strategy):
+        if not isinstance(self.strategy, str) or self.strategy not in _STRATEGIES:
             raise BadStrategy(self.strategy, "a Strategy")
         put(self, "strategy", Strategy(self.strategy))
         if isinstance(self.intensity, bool) or not isinstance(self.intensity, int) or self.intensity < 0:
             raise BadIntensity(self.intensity, "an int >= 0")
         if not (_seconds(self.period) and math.isfinite(self.period)):
             raise BadPeriod(self.period, "finite seconds > 0")
-        if not isinstance(self.auto_shutdown, str) or self.auto_shutdown not in set(AutoShutdown):
+        if not isinstance(self.auto_shutdown, str) or self.auto_shutdown not in _MODES:
             raise BadAutoShutdown(self.auto_shutdown, "an AutoShutdown")
         put(self, "auto_shutdown", AutoShutdown(self.auto_shutdown))
         check_max_children(self.max_children)
@@ -349,7 +351,7 @@ def child_spec(what: object, **overrides: Any) -> ChildSpec:
 
 
 def _check_restart(value: object) -> None:
-    if not isinstance(value, str) or value not in set(Restart):
+    if not isinstance(value, str) or value not in _RESTARTS:
         raise BadRestart(value, "a Restart")
 
 
