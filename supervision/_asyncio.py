@@ -3,9 +3,12 @@ changes.
 
 - `events._get_running_loop`: the running loop or None, without an exception for the common answer.
 - the *future protocol* of `Task` (`_asyncio_future_blocking`, `get_loop`, `add_done_callback`, `result`, `cancel`):
-  what `Gate` speaks.
+what `Gate` speaks.
+- `SelectorEventLoop._write_to_self`, `_read_from_self`, `_ssock`: what `WakefulLoop` overrides.
+- on 3.11, that `Task()` schedules its first step by `loop.call_soon(step, context=...)`: what `start_task` runs at
+once.
 - `events._set_running_loop`; `BaseEventLoop._ready`, `_scheduled`, `_timer_cancelled_count`, `_clock_resolution`,
-  `_process_events`, `_write_to_self`; `Handle._run`, `_cancelled`, `_scheduled`, `_when`: what `VirtualLoop` stands on.
+`_process_events`, `_write_to_self`; `Handle._run`, `_cancelled`, `_scheduled`, `_when`: what `VirtualLoop` stands on.
 """
 
 from __future__ import annotations
@@ -13,12 +16,13 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import heapq
+import sys
 from asyncio import events
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Coroutine, Generator
 from contextvars import Context
 from typing import Any
 
-__all__ = ["Gate", "VirtualLoop", "running_loop"]
+__all__ = ["Gate", "VirtualLoop", "WakefulLoop", "running_loop", "start_task"]
 
 running_loop: Callable[[], asyncio.AbstractEventLoop | None] = events._get_running_loop
 _set_running_loop: Callable[[asyncio.AbstractEventLoop | None], None] = events._set_running_loop
@@ -76,6 +80,55 @@ class Gate:
         if self._cancelled:
             self._cancelled = False
             raise asyncio.CancelledError
+
+
+class WakefulLoop(asyncio.SelectorEventLoop):
+    """A selector loop that many threads wake cheaply: one byte for any number of calls, one read for any number of
+    bytes.
+
+    asyncio writes a byte per call and reads until there is an error; each of these system calls gives the GIL away.
+    """
+
+    _woken = False
+
+    def _write_to_self(self) -> None:
+        # The call is in `_ready` already, and the loop looks there again after every read.
+        if not self._woken:
+            self._woken = True
+            super()._write_to_self()  # type: ignore[misc]
+
+    def _read_from_self(self) -> None:
+        try:
+            self._ssock.recv(4096)  # type: ignore[attr-defined]
+        except (BlockingIOError, InterruptedError):
+            pass
+        # Only now: a byte that is written between the two would be eaten, and nobody would ever write another one.
+        self._woken = False
+
+
+def start_task(
+    loop: asyncio.AbstractEventLoop, coroutine: Coroutine[Any, Any, None], context: Context | None
+) -> asyncio.Task[None]:
+    """A task that takes its first step here and now, not in the loop's next pass. On the loop's thread, outside any
+    task."""
+    if sys.version_info >= (3, 12):
+        return asyncio.Task(coroutine, loop=loop, eager_start=True, context=context)
+    first: list[tuple[Callable[..., object], Context | None]] = []
+
+    def call_soon(callback: Callable[..., object], *_: Any, context: Context | None = None) -> None:
+        first.append((callback, context))
+
+    loop.call_soon = call_soon  # type: ignore[method-assign,assignment]
+    try:
+        task = asyncio.Task(coroutine, loop=loop, context=context)
+    finally:
+        del loop.call_soon
+    step, own = first[0]
+    if own is None:
+        step()
+    else:
+        own.run(step)
+    return task
 
 
 class VirtualLoop(asyncio.BaseEventLoop):

@@ -9,13 +9,12 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import sys
 import threading
 from _thread import get_ident
 from collections.abc import Callable, Coroutine
 from typing import TYPE_CHECKING, Any
 
-from supervision._asyncio import Gate
+from supervision._asyncio import Gate, WakefulLoop, start_task
 from supervision._process import Reply
 from supervision.birth import Birth, Handshake
 from supervision.errors import NoProc
@@ -46,7 +45,7 @@ class LoopPlace:
 
     def __init__(self, owner: LoopRuntime, number: int) -> None:
         self.label = f"{owner.name}-loop#{number}"
-        self.loop = asyncio.new_event_loop()
+        self.loop: asyncio.BaseEventLoop = WakefulLoop()
         self.loop.set_exception_handler(_exception_handler)
         self.lives: dict[TaskLife, None] = {}
         self.dead = False
@@ -128,11 +127,7 @@ class LoopPlace:
             life.finish(Killed())
             return
         life.gate = Gate(self.loop)
-        coroutine = run_task(life, birth, handshake)
-        if sys.version_info >= (3, 12):
-            task = asyncio.Task(coroutine, loop=self.loop, eager_start=True, context=birth.context)
-        else:
-            task = asyncio.Task(coroutine, loop=self.loop, context=birth.context)
+        task = start_task(self.loop, run_task(life, birth, handshake), birth.context)
         if not task.done():
             life.task = task
 
