@@ -220,11 +220,11 @@ class _Demo:
                 prompt=list(exchange.prompt),
                 answer=exchange.answer,
                 at=exchange.at.isoformat() if exchange.at else None,
-                wait="accepted",
+                wait="accepted" if self._pace else None,
                 **whose,
             )
             state = str(receipt["state"])
-            if state in ("accepted", "delivered"):
+            if state != "skipped":
                 said = self._said.setdefault(conversation.key, [])
                 said += [("user", text) for text in exchange.prompt]
                 said += [("assistant", exchange.answer)] if exchange.answer is not None else []
@@ -325,7 +325,7 @@ class _Demo:
         end = time.monotonic() + 2.0
         while True:
             pending = int(self._status()["outbox"].get("pending_turns") or 0)
-            if pending >= expected or time.monotonic() >= end:
+            if pending == expected or time.monotonic() >= end:
                 return pending
             time.sleep(0.05)
 

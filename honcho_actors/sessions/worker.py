@@ -8,9 +8,8 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from typing import Any, Protocol, cast
+from typing import TYPE_CHECKING, Any, Protocol, cast
 
-from honcho_actors.honcho.client import Level
 from honcho_actors.honcho.outcomes import Call, FailureKind, Ok, Outcome, Priority
 from honcho_actors.honcho.reading import PeerContext, SessionContext, Summaries
 from honcho_actors.privacy.egress import Screened
@@ -18,6 +17,9 @@ from honcho_actors.sessions.block import card_lines
 from honcho_actors.sessions.jobs import BaseJob, DialecticJob, Done, Job, SummaryJob
 from honcho_actors.sessions.questions import enough, question
 from supervision import Ref, TaskActor
+
+if TYPE_CHECKING:  # the client loads the HTTP library, which no import of ours does
+    from honcho_actors.honcho.client import Level
 
 REPORT_SECONDS = 0.5
 """A call ends by its own deadline; this much later the worker ends itself, in case it did not."""
