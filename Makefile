@@ -54,6 +54,10 @@ bench: setup-dev
 kill: setup-dev
 	@$(PY) -m tests.kill.harness --kills 520 --least 55 --seconds 560
 
+# 100,000 reply bodies at the client (two minutes); a share of them is in `make test`.
+fuzz: setup-dev
+	@HONCHO_FUZZ_BODIES=100000 $(PY) -m pytest $(SUITE) tests/honcho/test_fuzz.py
+
 lock:
 	@.ci/lock
 

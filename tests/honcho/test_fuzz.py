@@ -14,6 +14,8 @@ from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import Any
 
+import pytest
+
 from honcho_actors.honcho import operations as ops
 from honcho_actors.honcho import reading
 from honcho_actors.honcho.breaker import BreakerPolicy, Breakers
@@ -151,6 +153,7 @@ def texts(value: Any) -> list[str]:
     return [text for item in value for text in texts(item)] if isinstance(value, (list, tuple)) else []
 
 
+@pytest.mark.timeout(900)
 def test_every_body_comes_to_an_outcome_in_bounded_time_and_memory() -> None:
     dice = random.Random(20_261)
     skipped: dict[str, int] = {}
@@ -212,6 +215,7 @@ def wire_bytes(dice: random.Random) -> bytes:
     return data if dice.random() < 0.7 else data[: dice.randrange(0, len(data) + 1)]
 
 
+@pytest.mark.timeout(900)
 async def test_broken_http_comes_to_an_outcome_too_and_leaves_no_connection() -> None:
     dice = random.Random(77)
     patient = Breakers(BreakerPolicy(failures=1_000_000))

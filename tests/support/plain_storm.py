@@ -1,4 +1,4 @@
-"""The storm on the pool of httpx, in a process of its own because it leaks. Says how many of 20 calls are served then."""
+"""The storm on the pool of httpx, in a process of its own because it leaks. Prints how many of 20 calls work then."""
 
 from __future__ import annotations
 
