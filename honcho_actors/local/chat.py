@@ -64,7 +64,7 @@ def evidence(db: Connection, question: Question) -> list[str]:
         scope += f" AND messages.session IN (SELECT pk FROM sessions WHERE workspace = ? AND id IN ({marks}))"
         params = [*params, question.workspace, *question.sessions]
     told = " ".join(lines)
-    for row in search.messages(db, question.query, limit, (scope, params)):
+    for row in search.messages(db, question.workspace, question.query, limit, (scope, params)):
         text = cut(" ".join(row["content"].split()), QUOTE_CHARS)
         if text not in told:
             lines.append(f"[{line_stamp(row['created_at'])}] {observed} said: {text}")

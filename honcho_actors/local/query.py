@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime, timedelta
 
 _LISTED = (
     "a about above after again against all also am an and any are as at be because been before being "
@@ -21,6 +22,16 @@ _WIDE = re.compile(r"[\u2e80-\u9fff\uac00-\ud7af\u3040-\u30ff\uf900-\ufaff\u0e00
 MAX_TERMS = 40
 
 
+_MONTHS = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
+_MONTH = r"(jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec)[a-z]*\.?"
+_DATES = re.compile(
+    rf"\b(?:(?P<year>\d{{4}})-(?P<number>\d\d?)(?:-(?P<day>\d\d?))?"
+    rf"|(?:(?P<first>\d\d?)(?:st|nd|rd|th)?\s+(?:of\s+)?)?(?P<month>{_MONTH})"
+    r"(?:\s+(?P<second>\d\d?)(?:st|nd|rd|th)?\b)?(?:,?\s+(?P<after>\d{4}))?)\b",
+    re.IGNORECASE,
+)
+
+
 @dataclass(frozen=True, slots=True)
 class Query:
     """`words` are matched by stem, `grams` as they are written, anywhere in a text; `bare` is too short for either."""
@@ -28,6 +39,40 @@ class Query:
     words: tuple[str, ...]
     grams: tuple[str, ...]
     bare: tuple[str, ...]
+    when: tuple[int, int] | None = None
+    """The day or month that the query names, as microseconds from and until; None without a year."""
+
+    @property
+    def empty(self) -> bool:
+        return not (self.words or self.grams or self.bare)
+
+    def without(self, names: set[str]) -> Query:
+        """The query without these words, unless nothing else would be left."""
+        kept = replace(
+            self,
+            words=tuple(word for word in self.words if word not in names),
+            grams=tuple(gram for gram in self.grams if gram not in names),
+        )
+        return self if kept.empty else kept
+
+
+def named_time(text: str) -> tuple[int, int] | None:
+    """The first day or month with a year in a text: `7 May 2023`, `May 2023`, `2023-05-07`."""
+    for found in _DATES.finditer(text):
+        part = found.groupdict()
+        year = part["year"] or part["after"]
+        if year is None:
+            continue
+        month = int(part["number"]) if part["number"] else 1 + _MONTHS.index(part["month"][:3].lower())
+        day = part["day"] or part["first"] or part["second"]
+        try:
+            start = datetime(int(year), month, int(day or 1), tzinfo=UTC)
+        except ValueError:
+            continue
+        following = start.replace(day=28) + timedelta(days=4)
+        end = start + timedelta(days=1) if day else following.replace(day=1)
+        return int(start.timestamp()) * 1_000_000, int(end.timestamp()) * 1_000_000
+    return None
 
 
 def analyse(text: str) -> Query:
@@ -43,12 +88,11 @@ def analyse(text: str) -> Query:
             else:
                 bare[run] = None
         if not wide:
-            for part in word.split("'"):
-                words[part] = None
-    strong = {word: None for word in words if word not in SMALL_WORDS}
+            words.update(dict.fromkeys(word.split("'")))
+    strong = [word for word in words if word not in SMALL_WORDS]
     chosen = tuple(strong or words)[:MAX_TERMS]
     long_words = [word for word in chosen if len(word) >= 5]
-    return Query(chosen, (*tuple(grams)[:MAX_TERMS], *long_words), tuple(bare)[:MAX_TERMS])
+    return Query(chosen, (*tuple(grams)[:MAX_TERMS], *long_words), tuple(bare)[:MAX_TERMS], named_time(text))
 
 
 def any_of(terms: tuple[str, ...]) -> str:

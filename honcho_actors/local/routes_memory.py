@@ -12,7 +12,7 @@ from typing import Any
 from starlette.responses import Response, StreamingResponse
 from starlette.routing import Route
 
-from honcho_actors.local import chat, conclusions, context, directory, messages, search, summaries, tokens, work
+from honcho_actors.local import chat, conclusions, context, directory, messages, search, summaries, tokens, upload, work
 from honcho_actors.local.errors import Faults, Loc, Refused
 from honcho_actors.local.filters import Condition, compile_filters
 from honcho_actors.local.llm import NoAnswer
@@ -162,6 +162,11 @@ async def add_messages(call: Call) -> Response:
     return reply(made, 201)
 
 
+def _form(value: Any, loc: Loc, faults: Faults) -> Any:
+    batch = upload.messages_of(value)
+    return MESSAGES({"messages": batch}, loc, faults)
+
+
 async def list_messages(call: Call) -> Response:
     items, total = await call.store.read(
         messages.listed, call.workspace, call.path["session"], call.body["filters"], **call.page
@@ -197,7 +202,7 @@ def _search(db: directory.Connection, call: Call, session: str | None, peer: str
         parts.append(peer)
     sql, params = compile_filters(call.body["filters"], messages.COLUMNS, "Message", session=key)
     where: Condition = (f"{scope} AND ({sql})", [*parts, *params])
-    rows = search.messages(db, call.body["query"], call.body["limit"], where)
+    rows = search.messages(db, call.workspace, call.body["query"], call.body["limit"], where)
     names: dict[int, str] = {}
     for row in rows:
         if row["session"] not in names:
@@ -395,6 +400,7 @@ _P = _W + "/peers/{peer}"
 ROUTES: list[Route] = [
     route("POST", _S + "/messages", add_messages, body=MESSAGES),
     route("POST", _S + "/messages/", add_messages, body=MESSAGES),
+    route("POST", _S + "/messages/upload", add_messages, body=_form),
     route("POST", _S + "/messages/list", list_messages, query=PAGE, body=ANY_FILTERS, optional=True),
     route("GET", _S + "/messages/{message}", get_message),
     route("PUT", _S + "/messages/{message}", update_message, body=MESSAGE_UPDATE),

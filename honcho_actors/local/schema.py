@@ -25,6 +25,7 @@ CREATE TABLE workspaces(
 CREATE TABLE peers(
     pk INTEGER PRIMARY KEY, workspace TEXT NOT NULL, id TEXT NOT NULL, metadata TEXT NOT NULL,
     configuration TEXT NOT NULL, created_at INTEGER NOT NULL, UNIQUE(workspace, id));
+CREATE INDEX peers_by_name ON peers(workspace, lower(id));
 CREATE TABLE sessions(
     pk INTEGER PRIMARY KEY, uid TEXT NOT NULL, workspace TEXT NOT NULL, id TEXT NOT NULL, is_active INTEGER NOT NULL,
     metadata TEXT NOT NULL, configuration TEXT NOT NULL, created_at INTEGER NOT NULL,

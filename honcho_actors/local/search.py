@@ -1,7 +1,9 @@
-"""Finding what was said, without a model: stemmed words and trigrams, their rankings fused by rank.
+"""Finding what was said, without a model.
 
-Nothing that matches nothing is returned, unlike a search by embeddings, which always has a nearest. An empty query
-gives the newest.
+A message's score is how well its words match (by stem, BM25), a little for parts of words (trigrams), and what its
+neighbours in the conversation score: an answer often repeats no word of its question. Names of peers in the query are
+not searched for but favour what that peer said; a date in the query favours what was said then. Nothing that matches
+nothing is returned, unlike a search by embeddings, which always has a nearest. An empty query gives the newest.
 """
 
 from __future__ import annotations
@@ -15,54 +17,126 @@ from honcho_actors.local.query import Query, analyse, any_of
 
 Row = sqlite3.Row
 Connection = sqlite3.Connection
-FUSION = 60
-"""The constant of reciprocal rank fusion: how little the first places count more than the next."""
-POOL = 200
-"""Candidates taken from each ranking."""
+
+POOL = 400
+"""Candidates taken from each index."""
+SEEDS = 60
+"""Best candidates whose neighbours are looked at."""
+GRAMS = 0.3
+AFTER, BEFORE, NEAR = 0.45, 0.3, 0.1
+"""Share of its score that a message lends to the next, to the one before, and to those two away."""
+SPEAKER = 1.6
+WHEN = 1.5
+"""Factors for what the named peer said, and for what was said at the named time."""
 
 
-def _fused(rankings: Iterable[tuple[float, list[int]]]) -> list[int]:
+def messages(db: Connection, workspace: str, text: str, limit: int, where: Condition) -> list[Row]:
+    """The messages that match best, best first; `where` is the scope and the caller's filter."""
+    query = analyse(text)
+    if query.empty:
+        return _newest(db, "messages", where, limit) if not text.strip() else []
+    speakers = _named(db, workspace, query)
+    own = _scores(db, "messages", query.without({name.lower() for name in speakers}), where)
+    lent = _lent(db, own)
+    keys = list(own.keys() | lent.keys())
     scores: dict[int, float] = {}
-    for weight, ranking in rankings:
-        for place, key in enumerate(ranking):
-            scores[key] = scores.get(key, 0.0) + weight / (FUSION + place)
-    return sorted(scores, key=lambda key: (-scores[key], -key))
+    for row in _facts(db, keys, where):
+        score = own.get(row["pk"], 0.0) + lent.get(row["pk"], 0.0)
+        if len(speakers) == 1 and row["peer"] in speakers:
+            score *= SPEAKER
+        if query.when is not None and query.when[0] <= row["created_at"] < query.when[1]:
+            score *= WHEN
+        scores[row["pk"]] = score
+    return _rows(db, "messages", _best(scores, limit))
 
 
-def _ranking(db: Connection, table: str, index: str, expression: str, where: Condition) -> list[int]:
+def conclusions(
+    db: Connection, workspace: str, observer: str, observed: str, text: str, limit: int, where: Condition
+) -> list[Row]:
+    """The conclusions of one collection that match best; its peers' names are in every line and are not searched."""
     sql, params = where
-    return [
-        row[0]
-        for row in db.execute(
-            f"SELECT {table}.pk FROM {index} JOIN {table} ON {table}.pk = {index}.rowid "
-            f"WHERE {index} MATCH ? AND ({sql}) ORDER BY bm25({index}), {table}.pk DESC LIMIT ?",
-            [expression, *params, POOL],
-        )
-    ]
+    scope = "conclusions.workspace = ? AND conclusions.observer = ? AND conclusions.observed = ?"
+    within: Condition = (f"{scope} AND ({sql})", [workspace, observer, observed, *params])
+    query = analyse(text)
+    if query.empty:
+        return _newest(db, "conclusions", within, limit)
+    scores = _scores(db, "conclusions", query.without({observer.lower(), observed.lower()}), within)
+    return _rows(db, "conclusions", _best(scores, limit))
 
 
-def _scan(db: Connection, table: str, terms: tuple[str, ...], where: Condition) -> list[int]:
+def _named(db: Connection, workspace: str, query: Query) -> set[str]:
+    marks = ",".join("?" * len(query.words))
+    found = db.execute(
+        f"SELECT id FROM peers WHERE workspace = ? AND lower(id) IN ({marks})", [workspace, *query.words]
+    )
+    return {row["id"] for row in found}
+
+
+def _scores(db: Connection, table: str, query: Query, where: Condition) -> dict[int, float]:
+    """Each index's scores as shares of its best, weighted and added."""
+    total: dict[int, float] = {}
+    parts = (
+        (1.0, _matches(db, table, "words", query.words, where)),
+        (GRAMS, _matches(db, table, "grams", query.grams, where)),
+        (1.0, _scan(db, table, query.bare, where)),
+    )
+    for weight, found in parts:
+        best = max(found.values(), default=0.0) or 1.0
+        for key, score in found.items():
+            total[key] = total.get(key, 0.0) + weight * score / best
+    return total
+
+
+def _matches(db: Connection, table: str, index: str, terms: tuple[str, ...], where: Condition) -> dict[int, float]:
+    if not terms:
+        return {}
+    sql, params = where
+    name = f"{table}_{index}"
+    rows = db.execute(
+        f"SELECT {table}.pk, -bm25({name}) AS score FROM {name} JOIN {table} ON {table}.pk = {name}.rowid "
+        f"WHERE {name} MATCH ? AND ({sql}) ORDER BY score DESC LIMIT ?",
+        [any_of(terms), *params, POOL],
+    )
+    return {row["pk"]: max(row["score"], 1e-9) for row in rows}
+
+
+def _scan(db: Connection, table: str, terms: tuple[str, ...], where: Condition) -> dict[int, float]:
     """Terms too short for the index, found by reading: two Chinese characters, say."""
+    if not terms:
+        return {}
     sql, params = where
-    any_term = " OR ".join(f"instr(lower({table}.content), ?) > 0" for _ in terms)
-    return [
-        row[0]
-        for row in db.execute(
-            f"SELECT {table}.pk FROM {table} WHERE ({sql}) AND ({any_term}) ORDER BY {table}.pk DESC LIMIT ?",
-            [*params, *terms, POOL],
-        )
-    ]
+    counted = " + ".join(f"(instr(lower({table}.content), ?) > 0)" for _ in terms)
+    rows = db.execute(
+        f"SELECT {table}.pk, {counted} AS score FROM {table} WHERE ({sql}) AND score > 0 "
+        f"ORDER BY score DESC, {table}.pk DESC LIMIT ?",
+        [*terms, *params, POOL],
+    )
+    return {row["pk"]: float(row["score"]) for row in rows}
 
 
-def _ranked(db: Connection, table: str, query: Query, where: Condition) -> list[int]:
-    rankings: list[tuple[float, list[int]]] = []
-    if query.words:
-        rankings.append((1.0, _ranking(db, table, f"{table}_words", any_of(query.words), where)))
-    if query.grams:
-        rankings.append((0.3, _ranking(db, table, f"{table}_grams", any_of(query.grams), where)))
-    if query.bare:
-        rankings.append((1.0, _scan(db, table, query.bare, where)))
-    return _fused(rankings)
+def _lent(db: Connection, own: dict[int, float]) -> dict[int, float]:
+    """What the best candidates lend to their neighbours in the same session."""
+    total: dict[int, float] = {}
+    for key in _best(own, SEEDS):
+        for order, sign, first in (("ASC", ">", AFTER), ("DESC", "<", BEFORE)):
+            near = db.execute(
+                f"SELECT pk FROM messages WHERE session = (SELECT session FROM messages WHERE pk = ?) AND pk {sign} ? "
+                f"ORDER BY pk {order} LIMIT 2",
+                (key, key),
+            )
+            for row, share in zip(near, (first, NEAR), strict=False):
+                total[row["pk"]] = total.get(row["pk"], 0.0) + share * own[key]
+    return total
+
+
+def _best(scores: dict[int, float], limit: int) -> list[int]:
+    return sorted(scores, key=lambda key: (-scores[key], -key))[:limit]
+
+
+def _facts(db: Connection, keys: list[int], where: Condition) -> Iterable[Row]:
+    sql, params = where
+    marks = ",".join("?" * len(keys))
+    return db.execute(f"SELECT pk, peer, created_at FROM messages WHERE pk IN ({marks}) AND ({sql})", [*keys, *params])
 
 
 def _rows(db: Connection, table: str, keys: list[int]) -> list[Row]:
@@ -73,25 +147,5 @@ def _rows(db: Connection, table: str, keys: list[int]) -> list[Row]:
 
 def _newest(db: Connection, table: str, where: Condition, limit: int) -> list[Row]:
     sql, params = where
-    return db.execute(f"SELECT * FROM {table} WHERE {sql} ORDER BY pk DESC LIMIT ?", [*params, limit]).fetchall()
-
-
-def messages(db: Connection, text: str, limit: int, where: Condition) -> list[Row]:
-    """The messages that match best, best first; `where` is the scope and the caller's filter."""
-    query = analyse(text)
-    if not (query.words or query.grams or query.bare):
-        return _newest(db, "messages", where, limit) if not text.strip() else []
-    return _rows(db, "messages", _ranked(db, "messages", query, where)[:limit])
-
-
-def conclusions(
-    db: Connection, workspace: str, observer: str, observed: str, text: str, limit: int, where: Condition
-) -> list[Row]:
-    sql, params = where
-    scope: list[Any] = [workspace, observer, observed, *params]
-    own = ("conclusions.workspace = ? AND conclusions.observer = ? AND conclusions.observed = ?", scope)
-    within: Condition = (f"{own[0]} AND ({sql})", scope)
-    query = analyse(text)
-    if not (query.words or query.grams or query.bare):
-        return _newest(db, "conclusions", within, limit)
-    return _rows(db, "conclusions", _ranked(db, "conclusions", query, within)[:limit])
+    values: list[Any] = [*params, limit]
+    return db.execute(f"SELECT * FROM {table} WHERE {sql} ORDER BY pk DESC LIMIT ?", values).fetchall()

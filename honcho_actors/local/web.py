@@ -17,6 +17,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
+from honcho_actors.local import upload
 from honcho_actors.local.deriver import Deriver
 from honcho_actors.local.errors import Faults, Refused, ServerFault
 from honcho_actors.local.llm import Model, NoAnswer
@@ -136,7 +137,10 @@ async def _body(request: Request) -> Any:
             raise Refused(413, "Request body too large")
     if not raw:
         return None
-    kind = request.headers.get("content-type", "application/json").split(";")[0].strip().lower()
+    content_type = request.headers.get("content-type", "application/json")
+    kind = content_type.split(";")[0].strip().lower()
+    if kind == "multipart/form-data":
+        return upload.fields_of(bytes(raw), content_type)
     if kind != "application/json" and not kind.endswith("+json"):
         return raw.decode("utf-8", "replace")
     try:
