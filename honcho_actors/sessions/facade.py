@@ -22,8 +22,9 @@ from honcho_actors.sessions import publishing
 from honcho_actors.sessions.block import Limits
 from honcho_actors.sessions.budget import Counter, utf8_thirds
 from honcho_actors.sessions.flights import MAX_FLIGHTS
+from honcho_actors.sessions.keeper import SnapshotKeeper
 from honcho_actors.sessions.manager import REFRESH_SUPERVISOR, Ports, SessionManager
-from honcho_actors.sessions.messages import DRAIN, Forget, Load, Open, TurnRecord, Uploaded
+from honcho_actors.sessions.messages import DRAIN, Forget, ForgetSaved, Load, Open, TurnRecord, Uploaded
 from honcho_actors.sessions.table import (
     EPOCH,
     P_BLOCK,
@@ -39,10 +40,11 @@ from honcho_actors.sessions.table import (
 from honcho_actors.sessions.trivial import is_trivial
 from honcho_actors.sessions.worker import ClientFactory
 from honcho_actors.settings import Settings, SettingsCell
-from supervision import ChildSpec, Clock, Ref, Strategy, Waiter
+from supervision import ChildSpec, Clock, Ref, Strategy, SupervisionError, Waiter
 
 MANAGER = "honcho.sessions"
 READ_SIDE = "honcho.read_side"
+KEEPER = "honcho.snapshots"
 HUNG_AFTER = 30.0
 """Seconds that the manager may take over one message before it is given up and replaced."""
 
@@ -90,14 +92,18 @@ class Sessions:
         self._gate: Reason | None = None
 
     def child_specs(self) -> tuple[ChildSpec, ...]:
-        """The read side of the tree: a supervisor over the manager and its workers, which fall and rise together."""
+        """The read side of the tree, in start order: a supervisor over the manager and its workers, which fall and rise
+        together, and the keeper of snapshots, whose faults are its own."""
         children = (
             ChildSpec.dynamic("refresh", max_children=MAX_FLIGHTS, name=REFRESH_SUPERVISOR),
             ChildSpec(
                 "session_manager", SessionManager, args=(self._table, self._ports), name=MANAGER, watchdog=HUNG_AFTER
             ),
         )
-        return (ChildSpec.supervisor("read_side", children, strategy=Strategy.ONE_FOR_ALL, name=READ_SIDE),)
+        return (
+            ChildSpec.supervisor("read_side", children, strategy=Strategy.ONE_FOR_ALL, name=READ_SIDE),
+            ChildSpec("snapshots", SnapshotKeeper, args=(self._table, self._cell), name=KEEPER, shutdown=2.0),
+        )
 
     # -- a turn --------------------------------------------------------------------------------------------------------
 
@@ -140,7 +146,7 @@ class Sessions:
         now = self._now()
         gate = self._gate if settings is self._gated else self._look_at(settings)
         if not isinstance(request, TurnRequest):
-            gate = Reason.NO_IDENTITY
+            gate = Reason.NO_IDENTITY  # type: ignore[unreachable]
         if gate is not None:
             return TurnRecord(None, None, settings, None, now, OFF[gate])
         if request.scope != "main" and not settings.inject_in_subagents:
@@ -244,11 +250,18 @@ class Sessions:
         if manager is not None:
             manager.cast(Uploaded(session))
 
-    def forget(self, user: str) -> None:
-        """Drops everything that is held about a remote peer."""
-        manager = self._table.manager
-        if manager is not None:
-            manager.cast(Forget(user))
+    def forget(self, peer: str, timeout: float = 5.0) -> bool:
+        """Drops everything that is held about a remote peer, in memory and in the snapshots. Blocks, not on a loop's
+        thread. True when nothing is left of it."""
+        end = self._now() + timeout
+        done = True
+        for actor, message in ((self._table.manager, Forget(peer)), (self._table.keeper, ForgetSaved(peer))):
+            try:
+                if actor is None or actor.ask(message, timeout=max(0.0, end - self._now())) is False:
+                    done = False
+            except SupervisionError:
+                done = False
+        return done
 
     def close(self) -> None:
         """From now on whoever finds no manager is told that memory is closed, not that it is away."""
@@ -282,6 +295,7 @@ class Sessions:
             "restored": table.restored,
             "generation": table.generation,
             "uncounted_turns": len(table.feed),
+            "snapshots": table.snapshots,
             "manager": "running" if manager is not None and manager.is_alive() else "away",
         }
 

@@ -44,7 +44,9 @@ from honcho_actors.sessions.messages import (
     SessionSnapshot,
     Started,
     Sweep,
+    Taken,
     TurnRecord,
+    Unsaved,
     Uploaded,
 )
 from honcho_actors.sessions.questions import screened_message
@@ -53,14 +55,15 @@ from honcho_actors.sessions.table import (
     EPOCH,
     FLAGS,
     KNOWN,
-    P_BLOCK,
     P_CARD,
     P_FLAGS,
+    P_MADE_AT,
     P_REPRESENTATION,
     RESTORED,
     STABLE,
     Entry,
     Key,
+    Person,
     PersonId,
     Table,
     context_of,
@@ -89,11 +92,8 @@ REFRESH_SUPERVISOR = "honcho.refresh"
 WORKER_SHUTDOWN = 1.0
 """Seconds that a worker gets to end before it is killed."""
 
-Save = Callable[[object], None]
-
-
-def _no_save(snapshot: object) -> None:
-    pass
+UNSAVED_MAX = 20_000
+"""Changes that may wait to be saved; further ones are not kept for the next process."""
 
 
 class Ports:
@@ -115,7 +115,6 @@ class Ports:
         self.is_established = is_established
         self.counter = counter
         self.jitter = jitter
-        self.save: Save = _no_save
         self.spend = SpendBudget()
 
 
@@ -143,6 +142,8 @@ class SessionManager(ThreadActor):
         table.woken = False
         table.manager = self.actor_ref
         self.actor_ref.tell(DRAIN)
+        if table.keeper is not None:
+            table.keeper.cast(Taken())
         self._plan_sweep()
         self._gauges()
 
@@ -534,8 +535,8 @@ class SessionManager(ThreadActor):
         )
         if not self._residence.keep_person(person, known, settings.max_sessions):
             return False
-        if save and flags & KNOWN and (before is None or before[P_BLOCK][STABLE] is not known[P_BLOCK][STABLE]):
-            self._ports.save(PersonSnapshot(person, known[P_REPRESENTATION], known[P_CARD], made_at, 0.0))
+        if save and flags & KNOWN and _worth_saving(before, known):
+            self._save(person, PersonSnapshot(person, known[P_REPRESENTATION], known[P_CARD], made_at, 0.0))
         return True
 
     def _publish(self, entry: Entry, settings: Settings, read_now: bool = False) -> None:
@@ -616,6 +617,7 @@ class SessionManager(ThreadActor):
                 kept.person, kept.representation, kept.card, made_at, KNOWN | RESTORED, settings, save=False
             ):
                 break
+            self._table.restored += 1
             others = [entry.key for entry in self._residence.conversations(kept.person)]
             if others:
                 self._republish(Republish(kept.person, others))
@@ -633,9 +635,19 @@ class SessionManager(ThreadActor):
             self._table.restored += 1
         self._residence.bound(settings.max_sessions, settings.max_cache_bytes)
         self._gauges()
+        message.keeper.cast(Taken())
 
     def _save_session(self, entry: Entry) -> None:
-        self._ports.save(SessionSnapshot(entry.key, entry.summary, 0.0))
+        self._save(entry.key, SessionSnapshot(entry.key, entry.summary, 0.0))
+
+    def _save(self, key: tuple[str, ...], snapshot: PersonSnapshot | SessionSnapshot) -> None:
+        """Leaves a change for the keeper. Never waits."""
+        unsaved, keeper = self._table.unsaved, self._table.keeper
+        if len(unsaved) >= UNSAVED_MAX:
+            return
+        unsaved[key] = snapshot
+        if keeper is not None and len(unsaved) == 1:
+            keeper.cast(Unsaved())
 
     # -- bounds --------------------------------------------------------------------------------------------------------
 
@@ -668,6 +680,14 @@ class SessionManager(ThreadActor):
         meters.cache_bytes.set(table.bytes)
         meters.cold_waiters.set(self._waiting.count)
         meters.refresh_in_progress.set(len(self._flights))
+
+
+def _worth_saving(before: Person | None, known: Person) -> bool:
+    """Something is new, or an hour has gone by: a snapshot that is only confirmed must not grow old."""
+    if before is None or before[P_FLAGS] != known[P_FLAGS]:
+        return True
+    texts_differ = before[P_REPRESENTATION] != known[P_REPRESENTATION] or before[P_CARD] != known[P_CARD]
+    return texts_differ or before[P_MADE_AT] // 3600 != known[P_MADE_AT] // 3600
 
 
 def _filled(entry: Entry, now: float, settings: Settings) -> Context:

@@ -9,7 +9,7 @@ from honcho_actors.model import Context, SessionKey
 from honcho_actors.privacy.identity import Identity
 from honcho_actors.sessions.table import Key, PersonId
 from honcho_actors.settings import Settings
-from supervision import Reply, Waiter
+from supervision import Ref, Reply, Waiter
 
 
 class TurnRecord(NamedTuple):
@@ -97,7 +97,7 @@ class SessionSnapshot:
 
 @dataclass(frozen=True, slots=True)
 class PersonSnapshot:
-    """What is kept of a person between processes. Times are wall clock seconds."""
+    """What is kept of a person between processes. Times are wall clock seconds in the file, the runtime's before."""
 
     person: PersonId
     representation: str
@@ -107,8 +107,23 @@ class PersonSnapshot:
 
 
 class Restored(NamedTuple):
-    """A slice of snapshots, newest first. The manager answers with `more` when it has taken them."""
+    """A slice of snapshots, newest first. The manager tells the keeper `Taken` afterwards."""
 
     persons: tuple[PersonSnapshot, ...]
     sessions: tuple[SessionSnapshot, ...]
     wall_now: float
+    keeper: Ref[Any]
+
+
+class Taken(NamedTuple):
+    """To the keeper: a slice has been taken, the next may come."""
+
+
+class Unsaved(NamedTuple):
+    """To the keeper: something in `Table.unsaved` is new."""
+
+
+class ForgetSaved(NamedTuple):
+    """To the keeper: drop what is kept of a remote peer. The reply is True when nothing is left."""
+
+    peer: str

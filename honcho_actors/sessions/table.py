@@ -15,7 +15,7 @@ from honcho_actors.model import Context, Placement, Reason, Section, SessionKey,
 from honcho_actors.sessions import block as text
 
 if TYPE_CHECKING:
-    from honcho_actors.sessions.messages import TurnRecord
+    from honcho_actors.sessions.messages import PersonSnapshot, SessionSnapshot, TurnRecord
     from supervision import Ref
 
 Key = tuple[str, str, str, str, str, str]
@@ -159,7 +159,12 @@ class Table:
         self.bytes = 0
         self.closed = False
         self.restored = 0
-        """Conversations that were loaded from snapshots."""
+        """Persons and conversations that were loaded from snapshots."""
+        self.unsaved: dict[tuple[str, ...], PersonSnapshot | SessionSnapshot] = {}
+        """What has changed since it was last saved: put by the manager, taken by the keeper."""
+        self.keeper: Ref[Any] | None = None
+        self.snapshots = "loading"
+        """How the file of snapshots fares, in a word for `status`."""
 
 
 def context_of(block: Block, now: float, volatile_max_age: float) -> Context:

@@ -103,30 +103,60 @@ class Remote:
         )
 
 
+class Server:
+    """A `Remote` on a socket, on a thread of its own: it outlives the worlds that read it. Use with `with`."""
+
+    def __init__(self, remote: Remote | None = None) -> None:
+        self.remote = remote or Remote({"ann": ("Ann grows tomatoes.", ["Name: Ann"])})
+        self.url = ""
+
+    def __enter__(self) -> Server:
+        self._ready = threading.Event()
+        self._thread = threading.Thread(target=lambda: asyncio.run(self._main()), daemon=True)
+        self._thread.start()
+        assert self._ready.wait(5)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for gate in self.remote.closed.values():
+            gate.set()
+        self._loop.call_soon_threadsafe(self._stop.set)
+        self._thread.join(5)
+
+    async def _main(self) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._stop = asyncio.Event()
+        async with StubHoncho(self.remote) as stub:
+            self.url = stub.url
+            self._ready.set()
+            await self._stop.wait()
+
+
 class World:
-    """A runtime with the read side, and the server that it reads. Use with `with`."""
+    """A runtime with the read side, and the server that it reads (its own, or `server`). Use with `with`."""
 
     def __init__(
         self,
         remote: Remote | None = None,
         *,
+        server: Server | None = None,
         clock: Clock | None = None,
         established: Callable[[SessionKey], bool] = lambda session: False,
-        url: str | None = None,
         **settings: Any,
     ) -> None:
-        self.remote = remote or Remote({"ann": ("Ann grows tomatoes.", ["Name: Ann"])})
+        self._own = None if server is not None else Server(remote)
+        self.server = server or self._own
+        assert self.server is not None
+        self.remote = self.server.remote
         self._clock = clock
         self._established = established
-        self._url = url
         self._settings = settings
 
     def __enter__(self) -> World:
-        self._ready = threading.Event()
-        self._server = threading.Thread(target=self._serve, daemon=True)
-        self._server.start()
-        assert self._ready.wait(5)
-        values = {"base_url": self._url or self.url, "first_turn_wait": 2.0, **self._settings}
+        assert self.server is not None
+        if self._own is not None:
+            self._own.__enter__()
+        values = {"base_url": self.server.url, "first_turn_wait": 2.0, **self._settings}
         self.cell = SettingsCell(Settings(**values))
         self.meters = Meters()
         self.runtime = ThreadRuntime(clock=self._clock, name="test")
@@ -147,8 +177,8 @@ class World:
             gate.set()
         self.sessions.close()
         self.runtime.close(5.0)
-        self._loop.call_soon_threadsafe(self._stop.set)
-        self._server.join(5)
+        if self._own is not None:
+            self._own.__exit__()
 
     # -- turns ---------------------------------------------------------------------------------------------------------
 
@@ -190,17 +220,6 @@ class World:
             client = self._clients[loop] = HonchoClient(endpoint)
             self.runtime.loop.at_close(client.aclose)
         return client
-
-    def _serve(self) -> None:
-        asyncio.run(self._main())
-
-    async def _main(self) -> None:
-        self._loop = asyncio.get_running_loop()
-        self._stop = asyncio.Event()
-        async with StubHoncho(self.remote) as stub:
-            self.url = stub.url
-            self._ready.set()
-            await self._stop.wait()
 
 
 def until(true: Callable[[], bool], seconds: float = 5.0) -> None:
