@@ -26,11 +26,21 @@ _SPECIAL_TOKEN = re.compile(r"<\|([A-Za-z0-9_]{1,32})\|>")
 def travelling(text: str) -> str:
     """The text in the form that can be sent: trimmed, no NUL, no lone surrogate, no tokenizer control word.
     Idempotent."""
-    if _UNSENDABLE.search(text):
+    if "\x00" in text or not _encodable(text):
         text = _UNSENDABLE.sub(lambda found: "" if found[0] == "\x00" else "\ufffd", text)
     if "<|" in text:
         text = _SPECIAL_TOKEN.sub(r"<| \1 |>", text)
     return text.strip()
+
+
+def _encodable(text: str) -> bool:
+    if text.isascii():
+        return True
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def clip(text: str, budget: int) -> str:
@@ -111,12 +121,13 @@ _LOOKED_AT = (
 
 
 @cache
-def _tables() -> tuple[dict[int, str | None], re.Pattern[str]]:
-    """What is removed or replaced before rules look, and a pattern that finds whether there is any of it.
+def _table() -> dict[int, str | None]:
+    """What is removed or replaced before rules look.
 
     Removed: everything invisible (format characters, variation selectors, fillers, controls other than white space).
-    Replaced: every compatibility character whose plain form is ASCII (full width, mathematical, circled, superscript),
-    other white space by a space, and letter I with dot (its lower case would change the length of the text).
+    Replaced: every compatibility character whose plain form is ASCII (full width, mathematical, circled,
+    superscript), other white space by a space, and letter I with dot (its lower case would change the length of the
+    text).
     """
     table: dict[int, str | None] = {0x0130: "I", 0x7F: None}
     table |= {point: None for point in range(0x20) if chr(point) not in "\t\n\r\x0b\x0c"}
@@ -132,23 +143,17 @@ def _tables() -> tuple[dict[int, str | None], re.Pattern[str]]:
             if plain != char and plain.isascii() and plain.strip():
                 table[point] = plain
     table |= dict.fromkeys((*range(0xFE00, 0xFE10), *range(0xE0100, 0xE01F0), *range(0x180B, 0x1810)))
-    table |= dict.fromkeys(_INVISIBLE_EXTRA)
-    return table, re.compile("[" + _ranges(sorted(table)) + "]")
+    return table | dict.fromkeys(_INVISIBLE_EXTRA)
 
 
-def _ranges(points: list[int]) -> str:
-    parts: list[str] = []
-    first = last = points[0]
-    for point in [*points[1:], -1]:
-        if point == last + 1:
-            last = point
-            continue
-        parts.append(f"\\U{first:08x}" if first == last else f"\\U{first:08x}-\\U{last:08x}")
-        first = last = point
-    return "".join(parts)
+_UNUSUAL = re.compile(
+    "[^\t\n\r -~\xa1-\xa9\xab\xac\xae\xb0\xb1\xb4-\xb8\xbb-\u012f\u0131-\u024f\u0370-\u052f\u2010-\u2027\u2030-\u205e"
+    "\u20a0-\u20cf\u2190-\u23ff\u2500-\u27ff\u3001-\u3003\u3008-\u3011\u3040-\u3130\u3400-\u9fff\uac00-\ud7a3]"
+)
+"""Every character that may be in the table, and some that are not: a quick first question."""
 
-
-_ASCII_CONTROL = re.compile("[\x00-\x08\x0e-\x1f\x7f]")
+_CONTROLS = bytes(point for point in (*range(0x20), 0x7F) if point not in b"\t\n\r\x0b\x0c")
+_EASTERN = re.compile("[\u0370-\u052f]")
 _MIXED = re.compile("[A-Za-z][\u0370-\u052f]|[\u0370-\u052f][A-Za-z]")
 _WORD = re.compile("[A-Za-z0-9\u0370-\u052f_-]{2,64}")
 
@@ -156,11 +161,14 @@ _WORD = re.compile("[A-Za-z0-9\u0370-\u052f_-]{2,64}")
 def inspected(text: str) -> str:
     """The form that rules look at: what a person reads, in plain characters. Never sent, never stored."""
     if text.isascii():
-        return _ASCII_CONTROL.sub("", text) if _ASCII_CONTROL.search(text) else text
-    table, found = _tables()
-    if found.search(text):
-        text = text.translate(table)
-    if _MIXED.search(text):
+        plain = text.encode().translate(None, _CONTROLS)
+        return text if len(plain) == len(text) else plain.decode()
+    unusual = set(_UNUSUAL.findall(text))
+    if unusual:
+        table = _table()
+        if any(ord(char) in table for char in unusual):
+            text = text.translate(table)
+    if _EASTERN.search(text) and _MIXED.search(text):
         text = _WORD.sub(_plain_word, text)
     return text
 

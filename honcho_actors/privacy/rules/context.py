@@ -15,8 +15,7 @@ from honcho_actors.privacy.rules.words import HINT, KEY, NEITHER, PASSWORD, PIN,
 
 AFTER_CHARS: Final = 72
 BEFORE_CHARS: Final = 72
-HEAP_CHARS: Final = 8
-"""Credential words closer than this form a heap; what follows the last of them follows them all."""
+AROUND_CHARS: Final = 128
 
 _TOKEN: Final = re.compile(r"[!-~\u00c0-\u024f\u0370-\u052f]{4,256}")
 _JOIN: Final = re.compile(
@@ -25,72 +24,129 @@ _JOIN: Final = re.compile(
     r"(?P<op>=>|:=|={1,3}|:{1,2}|->|→|：|＝|>|,(?=[ \t]?\\?[\"'])|value=|(?<=[ \t]))[ \t]{0,3}"
     r"(?P<open>\\?[\"'`“«]{0,3})"
 )
+_ASSIGNS: Final = re.compile(
+    r"[\w\\\"'`\]*?-]{0,12}[ \t]{0,3}(?:[=:>→：＝,\"'`“«]|value=|(?<=[ \t])(?![a-zA-Z]{1,40}(?![!-~]))\S)"
+)
+_ODD: Final = re.compile(r"\d|[a-z][A-Z]|\w[!@#$%^&*+=~?|][\w!]|[\"'`“«]\w")
+_LONG: Final = re.compile(r"[!-~]{16}")
+_DIGITS: Final = re.compile(r"\d{4}")
 _PAUSE: Final = re.compile(r"[.;,!?\n。；，]")
+_JUST_AFTER: Final = re.compile(r"[ \t:=\"'`(\[{<>*_«“是]{0,8}(?:\S{1,3}[ \t]{1,2}){0,1}")
+_FAR_CHARS: Final = {PASSWORD: 10, KEY: 16, HINT: 16, PIN: 1 << 30}
+"""A shorter word is no candidate unless something joins it to the credential word."""
+
 _OPTION: Final = re.compile(r"(?:^|\s)--?[\w-]{0,40}$")
 _UNQUOTED: Final = re.compile(r"[^\s\"'`<>“”»]{1,256}")
 _CUTS: Final = re.compile(r"[;&,](?=\S{0,256})")
+_BACK: Final = (
+    *(
+        " as ",
+        " is ",
+        " als ",
+        " ist ",
+        " es ",
+        " est ",
+        " como ",
+        " comme ",
+        " come ",
+        " for ",
+        " jako ",
+        " как ",
+        " это ",
+    ),
+    *("é ", "è ", "(", "— ", "- ", "作为", "作為", "是", "が", "は"),
+)
 
 
 def find(text: str, low: str) -> str | None:
-    """`assignment`, `password` or `secret` when a credential word has a credential beside it, or None."""
-    for start, end, kind in _hits(text, low):
-        if (
-            rule := _assigned(text, low, start, end, kind)
-            or _said(text, low, end, kind)
-            or _said_before(text, start, kind)
-        ):
+    """`assignment`, `password`, `secret` or `pin` when a credential word has a credential beside it, or None."""
+    hits = _hits(text, low)
+    size = len(text)
+    before = 0
+    for (start, end, kind), (following, _, following_kind) in zip(hits, [*hits[1:], (size, size, PIN)], strict=False):
+        if rule := _assigned(text, low, start, end, kind):
             return rule
+        stop = min(size, end + AFTER_CHARS)
+        if following_kind <= kind:
+            stop = min(stop, following)
+        if _promising(text, end, stop, kind) and (rule := _said(text, low, end, stop, kind)):
+            return rule
+        begin = max(before, start - BEFORE_CHARS)
+        if kind != PIN and begin < start and _promising(text, begin, start, kind):
+            near = low[max(0, start - 40) : start]
+            if any(mark in near for mark in _BACK) and (rule := _said_before(text, begin, start, kind)):
+                return rule
+        before = end
     return None
 
 
+def _promising(text: str, begin: int, end: int, kind: int) -> bool:
+    """Whether a value can begin in a stretch at all: the quick question before the slow one."""
+    if kind == HINT:
+        return _LONG.search(text, begin, end + 16) is not None
+    return (_DIGITS if kind == PIN else _ODD).search(text, begin, end + 16) is not None
+
+
 def _hits(text: str, low: str) -> list[tuple[int, int, int]]:
-    """Start, end and kind of every credential word, the last of each heap."""
+    """Start, end and kind of every credential word, in order; of words in one and the same surroundings only the
+    first."""
     found: dict[int, tuple[int, int]] = {}
-    for word in words.WORDS:
-        at = low.find(word.root)
-        while at >= 0:
-            match = word.pattern.match(low, at)
-            if match:
-                kind = _kind(text, low, at, word)
-                known = found.get(at)
-                if kind != NEITHER and (known is None or match.end() > known[0] or kind < known[1]):
-                    found[at] = (match.end(), kind)
-            at = low.find(word.root, at + len(word.root))
-    if not found:
-        return []
-    hits = sorted((start, end, kind) for start, (end, kind) in found.items())
-    return [
-        hit
-        for hit, following in zip(hits, [*hits[1:], (1 << 62, 0, 0)], strict=True)
-        if following[0] - hit[1] >= HEAP_CHARS or following[0] < hit[1] or hit[2] == PASSWORD != following[2]
-    ]
+    known: set[tuple[str, str]] = set()
+    for at, root in words.roots_in(low):
+        around = (text[max(0, at - BEFORE_CHARS) : at], text[at : at + AROUND_CHARS])
+        if around not in known:
+            known.add(around)
+            _classify(words.ROOTS[root], text, low, at, found)
+    return sorted((start, end, kind) for start, (end, kind) in found.items())
+
+
+def _classify(entries: tuple[Word, ...], text: str, low: str, at: int, found: dict[int, tuple[int, int]]) -> None:
+    for word in entries:
+        match = word.pattern.match(low, at)
+        if match is None:
+            continue
+        known = found.get(at)
+        if known is not None and match.end() <= known[0] and word.kind >= known[1]:
+            continue
+        kind = _kind(text, low, at, word)
+        if kind != NEITHER:
+            found[at] = (match.end(), kind)
 
 
 def _kind(text: str, low: str, at: int, word: Word) -> int:
     """The kind of a word in its place: what stands before it may raise it to a KEY or make it nothing at all."""
-    before = low[max(0, at - 16) : at]
-    glued = before[-1:].isalpha()
+    glued = at > 0 and low[at - 1].isalpha()
     if glued and word.bounded:
         return NEITHER
-    if word.kind == PIN and word.root in ("code", "combination"):
+    if word.kind == PASSWORD and word.root != "pass":
+        return PASSWORD
+    before = low[max(0, at - 24) : at]
+    if word.kind == PIN:
+        if word.root not in ("code", "combination"):
+            return PIN
         if words.BACKUP.search(before):
             return PASSWORD
         return PIN if words.CODES.search(before) else NEITHER
+    bare = before[:-1] if before[-1:] in (" ", "_", ".", "-") else before
+    if len(bare) < 24:
+        bare = " " + bare
     if word.kind == HINT:
-        if words.RAISES.search(before):
+        if bare.endswith(words.RAISES):
             return KEY
-        if words.LOWERS.search(before):
+        if bare.endswith(words.LOWERS):
             return NEITHER
         if glued and not text[at].isupper() and before.isascii():
             return NEITHER
         return KEY if word.root == "secret" or (text[at].isupper() and before.endswith("_")) else HINT
-    if word.root == "pass" and word.bounded and words.LOWERS.search(before):
+    if word.kind == PASSWORD and word.bounded and bare.endswith(words.LOWERS):
         return NEITHER
     return word.kind
 
 
 def _assigned(text: str, low: str, start: int, end: int, kind: int) -> str | None:
     """A value that stands where the value of a credential's name stands."""
+    if not _ASSIGNS.match(text, end):
+        return None
     join = _JOIN.match(text, end)
     if join is None:
         return None
@@ -135,55 +191,57 @@ def _stands_alone(text: str, join: re.Match[str], found: re.Match[str], value: s
     return not spaced and rest in ("", "\n", "\r") and value == found[0].rstrip(".,;!")
 
 
-def _said(text: str, low: str, end: int, kind: int) -> str | None:
+def _said(text: str, low: str, end: int, stop: int, kind: int) -> str | None:
     """A credential said after its word, in a sentence."""
     words_between = 0
     for found in _TOKEN.finditer(text, end):
         at = found.start()
-        if at >= end + AFTER_CHARS:
+        if at >= stop:
             break
         token = found[0]
         if token.isalpha() and (token.islower() or token.istitle()):
             words_between += 1
             continue
-        value = values.trimmed(token)
-        joined = False
-        if value[:1] in (":", "=", "-", ">"):
-            value, joined = value.lstrip(":=->"), True
-        if kind == PIN:
-            if value.isdigit() and 4 <= len(value) <= 8 and (joined or _connected(low, at)):
-                return "pin"
-            continue
-        much = values.strength(value)
-        if much < values.FAIR:
+        joined = token[0] in ":=->" and at == end
+        near = (
+            joined or _connected(low, at) or (not words_between and end < at and _JUST_AFTER.fullmatch(text, end, at))
+        )
+        if not near and len(token) < _FAR_CHARS[kind]:
             if token[-1] in ".!?" and at > end:
                 break
             words_between += 1
             continue
-        near = joined or (not words_between and "\n" not in text[end:at]) or _connected(low, at)
-        if kind == PASSWORD and (near or much == values.RANDOM or (much == values.STRONG and len(value) >= 10)):
-            return "password"
-        if kind == KEY and (much == values.RANDOM or (near and (much == values.STRONG or len(value) >= 10))):
-            return "secret"
-        if (
-            kind == HINT
-            and much == values.RANDOM
-            and (near or (words_between <= 2 and not _PAUSE.search(text, end, at)))
+        value = values.trimmed(token.lstrip(":=->") if joined else token)
+        if kind == PIN:
+            if near and value.isdigit() and 4 <= len(value) <= 8:
+                return "pin"
+            continue
+        much = values.strength(value)
+        if _is_enough(kind, much, len(value), bool(near)) or (
+            kind == HINT and much == values.RANDOM and words_between <= 2 and not _PAUSE.search(text, end, at)
         ):
-            return "secret"
+            return "password" if kind == PASSWORD else "secret"
         words_between += 1
     return None
+
+
+def _is_enough(kind: int, much: int, size: int, near: bool) -> bool:
+    """Whether a value beside a word of a kind, joined to it or not, is a credential."""
+    if kind == PASSWORD:
+        return (
+            much == values.RANDOM or (much == values.STRONG and (near or size >= 10)) or (much == values.FAIR and near)
+        )
+    if kind == KEY:
+        return much == values.RANDOM or (near and (much == values.STRONG or (much == values.FAIR and size >= 10)))
+    return near and much == values.RANDOM
 
 
 def _connected(low: str, at: int) -> bool:
     return words.CONNECTOR.search(low, max(0, at - 16), at) is not None
 
 
-def _said_before(text: str, start: int, kind: int) -> str | None:
+def _said_before(text: str, begin: int, start: int, kind: int) -> str | None:
     """A credential said before its word: *... as the password*."""
-    if kind == PIN:
-        return None
-    begin = max(0, start - BEFORE_CHARS)
     last: tuple[int, int, str] | None = None
     for found in _TOKEN.finditer(text, begin, start):
         token = found[0]

@@ -7,7 +7,9 @@ from __future__ import annotations
 
 import html
 import re
+import string
 from collections.abc import Iterator
+from itertools import islice, pairwise
 from typing import Final
 from urllib.parse import unquote
 
@@ -20,33 +22,44 @@ _ESCAPE: Final = {"n": "\n", "r": "\n", "t": "\t"}
 _B64: Final = re.compile(r"(?<![A-Za-z0-9+/_-])[A-Za-z0-9+/_-]{24,4096}={0,2}(?![A-Za-z0-9+/_-])")
 _MOST_DECODED: Final = 64
 
-_SPREAD: Final = tuple(
-    literal
-    for literal, _ in tokens.SHAPES
-    if len(literal) >= 3 and (literal[-1] in "-_." or literal == "AIza") and literal not in tokens.BOUNDED
+_SPREAD: Final = (
+    *("sk-ant-", "sk-proj-", "sk-or-", "sk_live_", "ghp_", "gho_", "github_pat_", "glpat-"),
+    *("hch-v3-", "AIza", "SG.", "hf_", "gsk_", "xoxb-", "shpat_", "hvs."),
 )
-_SPREAD_CHARS: Final = 160
+"""The keys that people have; a spread key of another vendor is still seen beside a credential word."""
+
+_SPREAD_GROUPS: Final = 24
+_SPREAD_WORD: Final = 64
+_TOKEN_END: Final = frozenset(string.ascii_letters + string.digits + "_-+/=\\\r \t")
+_TOKEN_START: Final = frozenset(string.ascii_letters + string.digits + "_-+/= \t>|")
+_LAST: Final = re.compile(r"[A-Za-z0-9_+/=.:-]{1,200}\Z")
+_FIRST: Final = re.compile(r"[A-Za-z0-9_+/=.-]{1,200}")
 _AWS: Final = re.compile(r"(?<![A-Z0-9])A(?:KIA|SIA)(?:[ \t\n-]{0,2}[A-Z0-9]){16}(?![A-Za-z0-9])")
-_WRAPPED: Final = re.compile(r"([A-Za-z0-9_+/=.:-]{8,200})[ \t]{0,4}\\?\r?\n[ \t>|]{0,8}([A-Za-z0-9_+/=.-]{6,200})")
-_GAP: Final = re.compile(r"[\s\\]+")
 _GROUP: Final = re.compile(r"[A-Za-z0-9_-]{1,128}")
 
 
-def plain_forms(text: str) -> Iterator[str]:
+def plain_forms(text: str, long_words: str) -> Iterator[str]:
     """What the text says once a disguise is off; nothing for a text that shows none."""
     if "%" in text and _PERCENT.search(text):
-        yield unquote(text, errors="replace")
-    if "&" in text and _ENTITY.search(text):
-        yield html.unescape(text)
+        yield unquote(_lines_with("%", text), errors="replace")
+    if "&" in text and ";" in text and _ENTITY.search(text):
+        yield html.unescape(_lines_with("&", text))
     if "\\" in text and _ESCAPED.search(text):
-        yield _ESCAPED.sub(_unescaped, text)
-    if "\n" in text and (joined := _WRAPPED.sub(_unwrapped, text)) != text:
+        yield _ESCAPED.sub(_unescaped, _lines_with("\\", text))
+    if joined := _unwrapped(text):
         yield joined
-    for count, found in enumerate(_B64.finditer(text)):
-        if count >= _MOST_DECODED:
-            break
-        if plain := tokens.decoded(found[0].rstrip("=")):
-            yield plain
+    if long_words:
+        plain = [
+            plain
+            for found in islice(_B64.finditer(long_words), _MOST_DECODED)
+            if (plain := tokens.decoded(found[0].rstrip("=")))
+        ]
+        if plain:
+            yield "\n".join(plain)
+
+
+def _lines_with(mark: str, text: str) -> str:
+    return "\n".join([line for line in text.split("\n") if mark in line])
 
 
 def _unescaped(found: re.Match[str]) -> str:
@@ -56,34 +69,67 @@ def _unescaped(found: re.Match[str]) -> str:
     return _ESCAPE.get(body, body)
 
 
-def _unwrapped(found: re.Match[str]) -> str:
-    """Both ends of a broken line as one word when neither is an ordinary word."""
-    odd = all(not part.isalpha() or not (part.islower() or part.istitle()) for part in found.groups())
-    return found[1] + found[2] if odd else found[0]
+def _unwrapped(text: str) -> str:
+    """The lines, joined, whose end and beginning are one word broken in two, neither half an ordinary word."""
+    lines = text.split("\n")
+    broken = [
+        at
+        for at, (before, after) in enumerate(pairwise(lines))
+        if before[-1:] in _TOKEN_END and after[:1] in _TOKEN_START and _is_broken(before, after)
+    ]
+    if not broken:
+        return ""
+    pieces: list[str] = []
+    last = -2
+    for at in broken:
+        left = (pieces.pop() if at == last + 1 and pieces else lines[at]).rstrip(" \t\r\\")
+        pieces.append(left + lines[at + 1].lstrip(" \t>|"))
+        last = at
+    return "\n".join(pieces)
 
 
-def find_spread(text: str) -> str | None:
+def _is_broken(before: str, after: str) -> bool:
+    left = before[-200:].rstrip("\\ \t\r").rsplit(None, 1)
+    if not left or len(left[-1]) < 8 or left[-1].isalpha():
+        return left != [] and len(left[-1]) >= 12 and _odd(_LAST.search(left[-1]), 12) and _is_broken_after(after)
+    return _odd(_LAST.search(left[-1]), 8) and _is_broken_after(after)
+
+
+def _is_broken_after(after: str) -> bool:
+    right = after[:200].lstrip(" \t>|").split(None, 1)
+    return bool(right) and _odd(_FIRST.match(right[0]), 6)
+
+
+def _odd(found: re.Match[str] | None, least: int) -> bool:
+    if found is None or len(found[0]) < least:
+        return False
+    return not found[0].isalpha() or not (found[0].islower() or found[0].istitle())
+
+
+def find_spread(text: str, all_words: list[str]) -> str | None:
     """A provider's key whose characters are kept apart by spaces or line ends."""
-    if "A" in text and ("AKIA" in text or "ASIA" in text or "A K" in text) and _AWS.search(text):
+    if ("AKIA" in text or "ASIA" in text or "A K" in text) and _AWS.search(text):
         return "provider_key"
-    for literal in _SPREAD:
-        at = text.find(literal)
-        if at >= 0 and _spread_from(text, at + len(literal)):
-            return "provider_key"
+    for literal in [literal for literal in _SPREAD if literal in text]:
+        for at in [at for at, word in enumerate(all_words) if len(word) < _SPREAD_WORD and word.startswith(literal)]:
+            if _spread_from([all_words[at][len(literal) :], *all_words[at + 1 : at + _SPREAD_GROUPS]]):
+                return "provider_key"
     return None
 
 
-def _spread_from(text: str, at: int) -> bool:
-    """Whether groups of token characters follow that are no words: at least 16 characters, most groups with a digit
+def _spread_from(groups: list[str]) -> bool:
+    """Whether groups of token characters follow that are no words: at least 16 characters, two in three with a digit
     inside."""
-    total = odd = groups = 0
-    for group in _GAP.split(text[at : at + _SPREAD_CHARS]):
+    total = odd = count = 0
+    for group in groups:
         found = _GROUP.match(group)
         if found is None:
-            break
-        groups += 1
+            if group:
+                break
+            continue
+        count += 1
         total += len(found[0])
         odd += not found[0].isalpha() or not (found[0].islower() or found[0].istitle())
         if len(found[0]) < len(group):
             break
-    return total >= 16 and odd * 3 >= groups * 2
+    return total >= 16 and odd * 3 >= count * 2

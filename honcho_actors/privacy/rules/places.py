@@ -27,22 +27,32 @@ _EXAMPLES: Final = frozenset(
     ]
 )
 _BEARER: Final = re.compile(
-    r"(?i)(?:bearer|authorization:?\s{0,2}[\"']?\s?(?:token|apikey|api-key|key))[ \t=:\"']{1,3}([A-Za-z0-9._~+/=-]{12,512})"
+    r"(?i)(?:bearer|authorization:?\s{0,2}[\"']?\s?(?:token|apikey|api-key|key))[ \t=:\"']{1,3}"
+    r"([A-Za-z0-9._~+/=-]{12,512})"
 )
 _BASIC: Final = re.compile(r"(?i)basic[ \t]{1,3}([A-Za-z0-9+/_-]{8,512})")
 _COOKIE: Final = re.compile(
-    r"(?i)(?:sess(?:ion)?(?:[_.-]?(?:id|key|token))?|sid|auth|connect\.sid|phpsessid|jsessionid|asp\.net_sessionid|remember[_-]\w{2,12}"
-    r"|user_session|_session|jwt|laravel_session|xsrf-token)=([^\s;,\"'&]{12,512})"
+    r"(?i)(?:sess(?:ion)?(?:[_.-]?(?:id|key|token))?|sid|auth|jwt|remember[_-]\w{2,12}|xsrf-token)=([^\s;,\"'&]{12,160})"
 )
+_COOKIES: Final = ("sess", "sid=", "auth=", "jwt=", "remember", "xsrf-")
 _COMMAND: Final = re.compile(
-    r"(?:\bmysql(?:dump|admin)?\b[^\n|]{0,120}?\s-p|\bsshpass\s{1,3}-p\s{0,2}[\"']?|\b(?:curl|wget|http)\b[^\n|]{0,160}?\s"
-    r"(?:-u|--user)[ =]?[\"']?[\w.@+-]{1,64}:|\bhtpasswd\b[^\n|]{0,80}\s|\b(?:redis-cli)\b[^\n|]{0,120}?\s-a\s{1,3}|"
-    r"\bdocker login\b[^\n|]{0,120}?\s-p\s{1,3}|\bnet use\b[^\n|]{0,120}\s|\brclone\b[^\n|]{0,80}?pass\s{1,3})([^\s\"'|]{4,128})"
+    r"(?:\bmysql(?:dump|admin)?\b[^\n|]{0,64}?\s-p|\bsshpass\s{1,3}-p\s{0,2}[\"']?|\b(?:curl|wget)\b[^\n|]{0,96}?\s"
+    r"(?:-u|--user)[ =]?[\"']?[\w.@+-]{1,64}:|\bhtpasswd\b[^\n|]{0,80}\s|\b(?:redis-cli)\b[^\n|]{0,64}?\s-a\s{1,3}|"
+    r"\bdocker login\b[^\n|]{0,64}?\s-p\s{1,3}|\bnet use\b[^\n|]{0,120}\s|"
+    r"\brclone\b[^\n|]{0,64}?pass\s{1,3})([^\s\"'|]{4,128})"
 )
-_PAIR: Final = re.compile(r"(?<![^\s(\"'`«“,:：，])([A-Za-z][\w.@+-]{1,40})(?:\s?[/|]\s?|:)([^\s/|]{6,64})")
+_COMMANDS: Final = ("mysql", "sshpass", "curl", "wget", "htpasswd", "redis-cli", "docker login", "net use", "rclone")
+_TIGHT: Final = re.compile(
+    r"[(\"'`«“]{0,2}(?:([A-Za-z][\w.@-]{1,40})[:|]|(?:admin|root|user|guest|test|deploy|login|pi|ubuntu|postgres|sa)/)([^\s/|]{6,64})\Z"
+)
+_DIGIT: Final = re.compile(r"\d")
+_NEXT: Final = re.compile(r"\S{6,64}")
+_NEAR_CHARS: Final = 48
 _PAIR_CONTEXT: Final = re.compile(
-    r"log[ -]?(?:in|on|ged)|cred|user|usuario|benutzer|admin|root|ssh|vnc|rdp|zugang|acceso|acesso|account|konto|cuenta|compte|"
-    r"router|access|sign in|connect|identifiant|anmeld|einlogg|entra|账号|帐号|用户|登录|アカウント|ログイン|계정|аккаунт|логин|вход"
+    r"log[ -]?(?:in|on|ged)|cred|user|usuario|benutzer|admin|root|ssh|vnc|rdp|zugang|acceso|acesso|account|konto|"
+    r"cuenta|compte|"
+    r"router|access|sign in|connect|identifiant|anmeld|einlogg|entra|账号|帐号|用户|登录|アカウント|ログイン|계정|аккаунт|"
+    r"логин|вход"
 )
 
 
@@ -66,32 +76,45 @@ def find_header(text: str, low: str) -> str | None:
         for found in _BASIC.finditer(text):
             if ":" in (decoded(found[1]) or ""):
                 return "header"
-    if ("cookie" in low or "sess" in low or "sid=" in low or "auth=" in low) and "=" in text:
-        for found in _COOKIE.finditer(text):
-            if values.strength(found[1]) >= values.STRONG:
-                return "cookie"
+    if "=" in text:
+        for name in _COOKIES:
+            at = low.find(name)
+            while at >= 0:
+                cookie = _COOKIE.match(text, at)
+                if cookie and values.strength(cookie[1]) >= values.STRONG:
+                    return "cookie"
+                at = low.find(name, cookie.end() if cookie else at + len(name))
     return None
 
 
 def find_command(text: str) -> str | None:
     """A password given to a command in the way of that command."""
+    if not any(name in text for name in _COMMANDS):
+        return None
     for found in _COMMAND.finditer(text):
         value = values.trimmed(found[1])
-        if values.strength(value) >= values.FAIR or (
-            values.strength(value) == values.WORD and not values.is_common(value)
-        ):
+        much = values.strength(value)
+        if much >= values.FAIR or (much == values.WORD and not values.is_common(value)):
             return "command"
     return None
 
 
-def find_pair(text: str, low: str) -> str | None:
+def find_pair(text: str, low: str, mid_words: list[str]) -> str | None:
     """A name and a password side by side, where the text speaks of getting in somewhere."""
-    if not _PAIR_CONTEXT.search(low):
-        return None
-    for found in _PAIR.finditer(text):
-        value = values.trimmed(found[2])
-        if values.strength(value) >= values.STRONG and any(map(str.isdigit, value)):
-            around = low[max(0, found.start() - 48) : found.end() + 48]
-            if _PAIR_CONTEXT.search(around):
+    for word in mid_words:
+        if (":" in word or "/" in word or "|" in word) and (found := _TIGHT.match(word)) and _is_secret(found[2]):
+            at = low.find(word.lower())
+            if _PAIR_CONTEXT.search(low, max(0, at - _NEAR_CHARS), at + len(word) + _NEAR_CHARS):
                 return "pair"
+    at = text.find(" / ")
+    while at >= 0:
+        spaced = _NEXT.match(text, at + 3)
+        named = spaced is not None and text[at - 1 : at].isalnum() and _is_secret(spaced[0])
+        if named and _PAIR_CONTEXT.search(low, max(0, at - _NEAR_CHARS), at + 2 * _NEAR_CHARS):
+            return "pair"
+        at = text.find(" / ", at + 2)
     return None
+
+
+def _is_secret(word: str) -> bool:
+    return _DIGIT.search(word) is not None and values.strength(values.trimmed(word)) >= values.STRONG

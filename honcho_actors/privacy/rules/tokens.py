@@ -12,6 +12,8 @@ import binascii
 import re
 from typing import Final
 
+from honcho_actors.privacy.rules import trie
+
 _W: Final = "[A-Za-z0-9]"
 _U: Final = "[A-Za-z0-9_-]"
 _H: Final = "[0-9a-f]"
@@ -112,7 +114,7 @@ _DISTINCT: Final = (
     ("pul-", f"{_H}{{32}}"),
     ("rnd_", f"{_W}{{24}}"),
     ("fo1_", f"{_U}{{30}}"),
-    ("FlyV1 ", "fm[12][ar]?_[A-Za-z0-9+/=,_-]{20}"),
+    ("fm2_", "[A-Za-z0-9+/=,_-]{40}"),
     ("vercel_blob_rw_", f"{_W}{{16}}"),
     ("sbp_", f"{_H}{{32}}"),
     ("sb_secret_", f"{_U}{{16}}"),
@@ -180,11 +182,46 @@ _SHORT: Final = (
 )
 """Shapes whose literal is short: they ask for a boundary, a digit or a full shape."""
 
-BOUNDED: Final = {
-    "fw_", "xai-", "ATBB", "EAAA", "ABSK", "ASIA", "ABIA", "re_", "cio", "oy2", "SK", "s.", "fc-", "pa-", "tr_", "bb_", "PRIV",
-    "sl.", "dp.", "1//0", "api-", "sdk-", "neon_", "cohere_", "rnd_", "glc_", "secret_", "r8_", "dapi", "A3-", "p8e-", "pul-",
-    "sk-", "key-", "hk-", "pat",
-}  # fmt: skip
+BOUNDED: Final = frozenset(
+    (
+        *(
+            "fw_",
+            "xai-",
+            "ATBB",
+            "EAAA",
+            "ABSK",
+            "ASIA",
+            "ABIA",
+            "re_",
+            "cio",
+            "oy2",
+            "SK",
+            "s.",
+            "fc-",
+            "pa-",
+            "tr_",
+            "bb_",
+        ),
+        *(
+            "PRIV",
+            "sl.",
+            "dp.",
+            "1//0",
+            "api-",
+            "sdk-",
+            "neon_",
+            "cohere_",
+            "rnd_",
+            "glc_",
+            "secret_",
+            "r8_",
+            "dapi",
+            "A3-",
+        ),
+        *("p8e-", "pul-", "sk-", "key-", "hk-", "pat"),
+    )
+)
+"""Literals that may end an ordinary word: no letter or digit may stand right before them."""
 
 SHAPES: Final = tuple(
     (
@@ -194,10 +231,23 @@ SHAPES: Final = tuple(
     for literal, rest in (*_DISTINCT, *_SHORT)
 )
 
+_ANY: Final = trie.pattern(literal for literal, _ in SHAPES)
+
+SHORTEST: Final = 16
+"""No self-evident token is shorter."""
+
 _PEM: Final = re.compile(r"-----BEGIN [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-")
 _DISCORD: Final = re.compile(r"(?<![A-Za-z0-9_.-])[MNO][A-Za-z0-9_-]{23,27}\.[A-Za-z0-9_-]{6}\.[A-Za-z0-9_-]{27,40}")
-_MNEMONIC_WORD: Final = re.compile(
-    r"mnemonic|(?:seed|recovery|secret|backup) (?:phrase|words)|wallet|助记词|助記詞|semilla"
+_WALLET: Final = (
+    "mnemonic",
+    "seed phrase",
+    "seed words",
+    "recovery phrase",
+    "recovery words",
+    "wallet",
+    "助记词",
+    "助記詞",
+    "semilla",
 )
 _TWELVE: Final = re.compile(r"(?<![\w'-])[a-z]{3,8}(?:[ ,]{1,2}(?:\d{1,2}[.)] )?[a-z]{3,8}){11,23}(?![\w'-])")
 _FUNCTION: Final = re.compile(
@@ -205,21 +255,23 @@ _FUNCTION: Final = re.compile(
 )
 
 
-def find(text: str) -> str | None:
-    """The kind of the first self-evident credential in `text`, or None."""
-    for literal, pattern in SHAPES:
-        if literal in text and pattern.search(text):
-            return "provider_key"
+def find(text: str, long_words: str) -> str | None:
+    """The kind of the first self-evident credential, or None; `long_words` are the words of the text that are long
+    enough."""
+    if long_words and _ANY.search(long_words):
+        for literal, pattern in SHAPES:
+            if literal in long_words and pattern.search(long_words):
+                return "provider_key"
+    if long_words.count(".") > 1 and _DISCORD.search(long_words):
+        return "provider_key"
     if "PRIVATE KEY" in text and _PEM.search(text):
         return "private_key"
-    if text.count(".") > 1 and _DISCORD.search(text):
-        return "provider_key"
     return None
 
 
-def find_mnemonic(text: str, low: str) -> str | None:
+def find_mnemonic(low: str) -> str | None:
     """`mnemonic` when a text that speaks of a wallet holds twelve words that make no sentence, or None."""
-    if _MNEMONIC_WORD.search(low):
+    if any(word in low for word in _WALLET):
         for found in _TWELVE.finditer(low):
             if not _FUNCTION.search(found[0]):
                 return "mnemonic"

@@ -20,7 +20,7 @@ _PLACEHOLDER: Final = re.compile(
     |(?:os|process|env|var|local|data|self|this|config|settings|secrets?|vault|app|args|opts?|options|params?|req|request)
      [.\[(]|ref\+|op://|file:|@[a-z]+\b|!(?:ref|sub|vault|getatt)\b)"""
 )
-_PLACEHOLDER_IN: Final = re.compile(r"(?i)your[-_]|[-_]here|<[a-z]|\$\{|\{\{|\*\*\*|xxxx|\.\.\.|…|example")
+_PLACEHOLDER_IN: Final = re.compile(r"(?i)your[-_]|[-_]here|<[a-z]|\$\{|\{\{|\*\*\*|xxxx|[-_]xxx|\.\.\.|…|example")
 _ELSE: Final = re.compile(
     r"(?xi)^(?:"
     r"v?\d{1,4}(?:[.:/-]\d{1,5}){1,5}[a-z]{0,4}\d{0,2}[+]?"  # version, date, time, address, ratio
@@ -37,7 +37,9 @@ _ELSE: Final = re.compile(
     r"log|csv|xml|html?|css|sql|db|zip|gz|tar|pdf|docx?|xlsx?|png|jpe?g|gif|svg|com|org|net|io|dev|app|de|es|fr|uk|ai)"
     r"(?::\d{1,6})?"
     r"|(?:[a-z_]{1,32}\.){1,5}[a-z_]{1,32}(?:[\[(].*)?"  # attribute access
-    r"|[a-z_][a-z_.]{0,63}(?:\(|\[[\"'a-z\d]).*"  # call, index
+    r"|\.?[a-z_][a-z_.]{0,63}(?:\(|\[[\"'a-z\d:-]).*"  # call, index
+    r"|[a-z][\w-]{1,32}:\d{1,12}|[\w.-]{1,40}/[\w.-]{1,40}\#\d{1,7}"  # an id with its kind, an issue of a project
+    r"|[a-z_]{3,40}=.{0,40}"  # argument by name
     r"|\#[0-9a-f]{3,8}"
     r"|(?:[0-9a-f]{2}:){3,31}[0-9a-f]{2}"
     r"|[a-z]{1,2}\d{1,2}"
@@ -46,6 +48,7 @@ _ELSE: Final = re.compile(
 _PATH: Final = re.compile(r"^(?:[a-z0-9_.-]{1,40}/){2,}[a-z0-9_.-]{0,60}$")
 _PUBLIC: Final = re.compile(r"^(?:AAAA[BCE][0-9]|sha\d{3}-|ssh-|ecdsa-|data:|age1|npub1)")
 _UUID: Final = re.compile(r"(?i)^\{?[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}\}?$")
+_WORDS: Final = re.compile(r"^_{0,2}[A-Za-z]{1,24}(?:[-_/.][A-Za-z]{1,24}){0,8}_{0,2}$")
 _HEX: Final = re.compile(r"(?i)^(?:0x)?[0-9a-f]{16,256}$")
 _TOKENISH: Final = re.compile(r"^[A-Za-z0-9+/_=.~:-]{16,256}$")
 _CAMEL: Final = re.compile(r"^[A-Z]?[a-z]{1,20}(?:[A-Z][a-z]{1,20}){0,6}$")
@@ -263,6 +266,8 @@ def strength(word: str) -> int:
         return NOTHING
     if _UUID.match(word):
         return STRONG
+    if _WORDS.match(word):
+        return WORD
     digits = sum(map(str.isdigit, word))
     if _HEX.match(word) and 3 <= digits < size:
         return RANDOM if size >= 24 else STRONG

@@ -9,18 +9,21 @@ Everything is lower case.
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from typing import Final, NamedTuple
+
+from honcho_actors.privacy.rules import trie
 
 PASSWORD, KEY, HINT, PIN, NEITHER = range(5)
 
 
 class Word(NamedTuple):
-    """A root, the whole word from it on, its kind, and whether a letter right before it makes it another word."""
+    """The whole word from its root on, its kind, and whether a letter right before it makes it another word."""
 
-    root: str
     pattern: re.Pattern[str]
     kind: int
     bounded: bool
+    root: str
 
 
 _END: Final = r"(?![a-z\u00df-\u024f])"
@@ -30,11 +33,11 @@ def _words(kind: int, *entries: str, bounded: bool = False) -> tuple[Word, ...]:
     made = []
     for entry in entries:
         root, _, rest = entry.partition("|")
-        made.append(Word(root, re.compile(re.escape(root) + rest), kind, bounded))
+        made.append(Word(re.compile(re.escape(root) + rest), kind, bounded, root))
     return tuple(made)
 
 
-WORDS: Final = (
+_ALL: Final = (
     *_words(
         PASSWORD,
         rf"pass|(?:[ _-]?(?:words?|wd|phrases?|codes?)|wort\w{{0,2}}|wörter\w?|ord(?:et)?){_END}",
@@ -88,7 +91,7 @@ WORDS: Final = (
     ),
     *_words(
         PASSWORD,
-        rf"pass|(?:w|phr)?{_END}",
+        r"pass|(?:w|phr)?(?=[\"'`*]{0,2}\s{0,2}(?:[:=]|->|→|—|(?:is|are|was|for|at|to|of|on|es|est|ist)\s))",
         rf"pw|d?{_END}",
         rf"mdp|{_END}",
         rf"senha|s?{_END}",
@@ -196,30 +199,76 @@ WORDS: Final = (
     ),
 )
 
-RAISES: Final = re.compile(
-    r"(?:api|secret|access|private|sign(?:ing|ature)?|encrypt(?:ion)?|decrypt(?:ion)?|master|hmac|auth|shared|account|license|"
-    r"licence|service|web ?hook|deploy|session|storage|subscription|admin|root|app|bot|client|server|wep|wpa2?|wi-?fi|network|"
-    r"product|recovery|symmetric|aes|jwt|stripe|openai|anthropic|aws|azure|gcp|google|github|gitlab|slack|sendgrid|twilio|"
-    r"cloudflare|datadog|consumer|application|oauth2?|totp|2fa|mfa|bearer|refresh|personal|id|security|csrf|xsrf|sas|push|device|"
-    r"authentication|authorization|user|registry|ci|runner|signed|x|login|rest|live|prod(?:uction)?|staging|upload|integration|"
-    r"partner|vendor|merchant|publishable|db|database|redis|smtp|mail(?:gun)?|ftp|ssh|vpn|django|flask|rails|laravel)"
-    r"[ _.-]?$"
+
+def _by_root(words: tuple[Word, ...]) -> dict[str, tuple[Word, ...]]:
+    """Words by the shortest root that begins them, so that a text is searched once for all that share it."""
+    roots: list[str] = []
+    for root in sorted({word.root for word in words}, key=len):
+        if not any(root.startswith(shorter) for shorter in roots):
+            roots.append(root)
+    return {root: tuple(word for word in words if word.root.startswith(root)) for root in roots}
+
+
+ROOTS: Final = _by_root(_ALL)
+COMMON: Final = tuple(
+    root for root in ROOTS if root in ("pass", "pw", "key", "token", "secret", "cred", "pin", "otp", "code")
 )
+RARE: Final = trie.pattern(root for root in ROOTS if root.isascii() and root not in COMMON)
+FOREIGN: Final = trie.pattern(root for root in ROOTS if not root.isascii())
+"""The few roots that are searched for one by one, and patterns for the rest; the last only for a text that is not
+ASCII."""
+
+
+def roots_in(low: str) -> Iterator[tuple[int, str]]:
+    """Where a root stands in a text in lower case, and which."""
+    for root in COMMON:
+        at = low.find(root)
+        while at >= 0:
+            yield at, root
+            at = low.find(root, at + len(root))
+    for pattern in (RARE,) if low.isascii() else (RARE, FOREIGN):
+        for found in pattern.finditer(low):
+            yield found.start(), found[0]
+
+
+_RAISES: Final = """
+    api secret access private signing sign signature encryption encrypt decryption master hmac auth shared
+    account license licence service webhook hook deploy session storage subscription admin root app bot client
+    server wep wpa wpa2 wifi wi-fi network product recovery symmetric aes jwt stripe openai anthropic aws azure
+    gcp google github gitlab slack sendgrid twilio cloudflare datadog consumer application oauth oauth2 totp 2fa
+    mfa bearer refresh personal id security csrf xsrf sas push device authentication authorization user registry
+    ci runner signed x login rest live prod production staging upload integration partner vendor merchant
+    database redis smtp mail mailgun ftp ssh vpn django flask rails laravel
+    """
+_LOWERS: Final = """
+    public primary foreign sort partition cache hash row object map dict index idempotency routing dedup dedupe
+    lookup composite unique candidate natural surrogate hot arrow enter escape shift minor major piano house car
+    answer event message page next prev previous continuation pagination start end max min total input output
+    prompt completion commit build trace request cursor lexer stop pad mask special translation i18n locale
+    label json yaml bucket s3 kv group join video playlist document boarding bus season train ski day error
+    status zip post area source country qr bar exit return response http dress discount promo coupon voucher
+    """
+
+
+def _endings(listed: str) -> tuple[str, ...]:
+    """Ends of what stands before a word; a short one only as a word of its own."""
+    return tuple(
+        ending
+        for name in listed.split()
+        for ending in ([name] if len(name) > 3 else [mark + name for mark in " _-.\"'\n("])
+    )
+
+
+RAISES: Final = _endings(_RAISES)
 """What right before *key*, *token* or *secret* makes it the name of a credential."""
 
-LOWERS: Final = re.compile(
-    r"(?:public|primary|foreign|sort|partition|cache|hash|row|object|map|dict|index|idempotency|routing|dedup\w*|lookup|composite|"
-    r"unique|candidate|natural|surrogate|hot|arrow|enter|escape|shift|minor|major|piano|house|car|answer|event|message|page|next|"
-    r"prev|previous|continuation|pagination|start|end|max|min|total|input|output|prompt|completion|commit|build|trace|request|"
-    r"cursor|lexer|stop|pad|mask|special|translation|i18n|locale|label|json|yaml|bucket|s3|kv|group|join|video|playlist|document|"
-    r"boarding|bus|season|train|ski|day|by|com|tres|sur|tur|mon|don|whis|hoc|joc|error|status|zip|post|area|source|country|"
-    r"qr|bar|exit|return|response|http|dress|discount|promo|coupon|voucher)[ _.-]?$"
-)
+LOWERS: Final = _endings(_LOWERS)
 """What right before a word makes it no credential at all."""
 
 BACKUP: Final = re.compile(r"(?:backup|recovery|emergency|scratch)[ -]$")
 CODES: Final = re.compile(
-    r"(?:one[- ]time|verification|security|2fa|mfa|login|door|alarm|gate|entry|unlock|safe|access|lock|garage|vault|sms)[ -]$"
+    r"(?:one[- ]time|verification|security|2fa|mfa|login|door|alarm|gate|entry|unlock|safe|access|"
+    r"lock|garage|vault|sms)[ -]$"
 )
 
 CONNECTOR: Final = re.compile(
