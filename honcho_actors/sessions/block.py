@@ -9,6 +9,7 @@ neutralised by the fence before it is measured. Nothing is ever parsed out of re
 
 from __future__ import annotations
 
+from hashlib import sha256
 from typing import NamedTuple
 
 from honcho_actors.privacy import fence
@@ -47,6 +48,10 @@ CHARS_A_TOKEN = 12
 
 LEAST_TEXT_TOKENS = 8
 """A half with less room than this for its text is left out: a label without content helps nobody."""
+
+
+_LAYOUT = "1-" + sha256(repr((STABLE_FRONT, VOLATILE_FRONT, BACK, TITLES, WEIGHTS)).encode()).hexdigest()[:12]
+"""Names the rendering. Raise the number whenever the same input gives other bytes."""
 
 
 class Recalled(NamedTuple):
@@ -127,6 +132,13 @@ def volatile_room(limits: Limits) -> int:
 def made_for_turn(turn: int) -> str:
     """How the volatile half says in words what it was made for. `turn` counts from 1."""
     return "before this conversation began" if turn <= 0 else f"at turn {turn} of this conversation"
+
+
+def made_with(limits: Limits) -> str:
+    """What a stable half's bytes depend on beside what was read, in a word; "" for a counter that can't be named."""
+    if limits.counter is not utf8_thirds:
+        return ""
+    return f"{_LAYOUT}:{limits.context_tokens}:{limits.dialectic_max_chars}"
 
 
 def _parts(recalled: Recalled, most: int) -> list[str]:

@@ -48,6 +48,9 @@ KEEPER = "honcho.snapshots"
 HUNG_AFTER = 30.0
 """Seconds that the manager may take over one message before it is given up and replaced."""
 
+REMEMBERED = 1024
+"""Conversations, beyond twice those held, whose keys are remembered."""
+
 OFF: dict[Reason, Context] = {reason: Context((), State.OFF, reason) for reason in Reason}
 
 
@@ -89,6 +92,7 @@ class Sessions:
         self._now: Callable[[], float] = clock.now
         self._counter = counter
         self._gated: Settings | None = None
+        self._keys: dict[tuple[Any, ...], Key] = {}
         self._gate: Reason | None = None
 
     def child_specs(self) -> tuple[ChildSpec, ...]:
@@ -148,16 +152,28 @@ class Sessions:
         if not isinstance(request, TurnRequest):
             gate = Reason.NO_IDENTITY  # type: ignore[unreachable]
         if gate is not None:
-            return TurnRecord(None, None, settings, None, now, OFF[gate])
+            return TurnRecord(None, request, settings, now, OFF[gate])
         if request.scope != "main" and not settings.inject_in_subagents:
-            return TurnRecord(None, None, settings, None, now, OFF[Reason.SUBAGENT])
+            return TurnRecord(None, request, settings, now, OFF[Reason.SUBAGENT])
         if request.audience != "private":
-            return TurnRecord(None, None, settings, None, now, OFF[Reason.SHARED_AUDIENCE])
-        identity = resolve(request, settings)
-        if type(identity) is not Identity:
-            return TurnRecord(None, None, settings, None, now, OFF[Reason.NO_IDENTITY])
-        realm, name, user, audience = identity.session
-        key: Key = (realm[0], realm[1], realm[2], name, user, audience)
+            return TurnRecord(None, request, settings, now, OFF[Reason.SHARED_AUDIENCE])
+        try:
+            key = self._keys.get(
+                (
+                    request.session_key,
+                    request.session_id,
+                    request.cwd,
+                    request.user,
+                    request.audience,
+                    request.partition,
+                )
+            )
+        except TypeError:
+            key = None
+        if key is None:
+            key = self._key(request, settings)
+            if key is None:
+                return TurnRecord(None, request, settings, now, OFF[Reason.NO_IDENTITY])
         entry = self._entries.get(key)
         if entry is not None:
             block = entry.block
@@ -169,13 +185,31 @@ class Sessions:
                     and now - ready[1] < READY_FOR
                     and block[EPOCH] == settings.epoch
                 ):
-                    return TurnRecord(key, identity, settings, request.query, now, ready[2])
-                return TurnRecord(
-                    key, identity, settings, request.query, now, self._renewed(entry, block, settings, now)
-                )
-        return TurnRecord(
-            key, identity, settings, request.query, now, self._without(entry, key, request, settings, now)
-        )
+                    return TurnRecord(key, request, settings, now, ready[2])
+                return TurnRecord(key, request, settings, now, self._renewed(entry, block, settings, now))
+        return TurnRecord(key, request, settings, now, self._without(entry, key, request, settings, now))
+
+    def _key(self, request: TurnRequest, settings: Settings) -> Key | None:
+        """The table's key of a request, remembered for as long as these settings are in force."""
+        identity = resolve(request, settings)
+        if not isinstance(identity, Identity):
+            return None
+        key = flat(identity.session)
+        entry = self._entries.get(key)
+        keys = self._keys
+        if len(keys) >= REMEMBERED + 2 * len(self._entries):
+            keys.clear()
+        keys[
+            (
+                request.session_key,
+                request.session_id,
+                request.cwd,
+                request.user,
+                request.audience,
+                request.partition,
+            )
+        ] = key if entry is None else entry.key
+        return key
 
     def now(self) -> float:
         """The runtime's clock."""
@@ -313,6 +347,7 @@ class Sessions:
             gate = Reason.BUDGET
         else:
             gate = None
+        self._keys = {}
         self._gate, self._gated = gate, settings
         return gate
 

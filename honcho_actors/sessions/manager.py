@@ -14,9 +14,9 @@ from typing import Any
 
 from honcho_actors.metrics import Meters
 from honcho_actors.model import Context, Reason, SessionKey, State
-from honcho_actors.privacy.identity import Identity, locate
+from honcho_actors.privacy.identity import Identity, locate, resolve
 from honcho_actors.sessions import publishing
-from honcho_actors.sessions.block import Limits
+from honcho_actors.sessions.block import Limits, made_with
 from honcho_actors.sessions.budget import Counter, utf8_thirds
 from honcho_actors.sessions.cadence import SpendBudget, level_for
 from honcho_actors.sessions.flights import Flight, Flights
@@ -55,6 +55,7 @@ from honcho_actors.sessions.table import (
     EPOCH,
     FLAGS,
     KNOWN,
+    P_BLOCK,
     P_CARD,
     P_FLAGS,
     P_MADE_AT,
@@ -184,7 +185,7 @@ class SessionManager(ThreadActor):
         context = turn.context
         if context is not None and turn.cause != "cancelled":
             self._meters.turn(context.state, context.reason, context.waited, context.age)
-        if turn.key is None or turn.identity is None:
+        if turn.key is None:
             return
         if turn.cause:
             self._meters.waiters_resolved.labels(turn.cause).inc()
@@ -194,7 +195,7 @@ class SessionManager(ThreadActor):
                 self._waiting.prune(entry)
                 self._residence.settle(entry)
             return
-        entry = self._entry(turn.key, turn.identity, turn.settings)
+        entry = self._entry(turn.key, turn.settings)
         if entry is None:
             return
         self._residence.touch(entry, turn.at)
@@ -205,9 +206,9 @@ class SessionManager(ThreadActor):
         """A cold turn. One whose time is over before it is read was not served: it counts and starts nothing."""
         turn, deadline, waiter = message
         now = self.clock.now()
-        if waiter.resolved or now >= deadline or turn.key is None or turn.identity is None:
+        if waiter.resolved or now >= deadline or turn.key is None:
             return
-        entry = None if self._waiting.full else self._entry(turn.key, turn.identity, turn.settings)
+        entry = None if self._waiting.full else self._entry(turn.key, turn.settings)
         if entry is None:
             waiter.resolve(Context((), State.COLD, Reason.OVERLOADED), "overloaded")
             return
@@ -225,21 +226,25 @@ class SessionManager(ThreadActor):
 
     def _due(self, entry: Entry, turn: TurnRecord) -> bool:
         """Counts the turn and starts what it makes due. True when the turn was substantive."""
-        assert turn.identity is not None
         settings, now = turn.settings, self.clock.now()
         person = self._table.persons.get(entry.person)
         if entry.block is not None and entry.block[EPOCH] != settings.epoch:
             self._publish(entry, settings)
-        plan = decide(entry, person, turn.query, settings, now)
+        plan = decide(entry, person, turn.request.query, settings, now)
         had_block = entry.block is not None and bool(entry.block[STABLE])
         if plan.counted:
             entry.turns += 1
-        if plan.base and not entry.base_job:
-            started = self._base(entry, turn.identity, settings, plan.turn, "turn")
+        wants_base = plan.base and not entry.base_job
+        wants_answer = plan.dialectic and plan.counted and not entry.dialectic_job
+        identity = resolve(turn.request, settings) if wants_base or wants_answer else None
+        if not isinstance(identity, Identity):
+            return plan.counted
+        if wants_base:
+            started = self._base(entry, identity, settings, plan.turn, "turn")
             if started and plan.counted:
                 entry.base_mark = plan.turn
-        if plan.dialectic and plan.counted and not entry.dialectic_job:
-            question = (turn.identity, settings, turn.query, plan.turn, not had_block)
+        if wants_answer:
+            question = (identity, settings, turn.request.query, plan.turn, not had_block)
             if person is not None and person[P_FLAGS] & KNOWN:
                 self._dialectic(entry, question)
             elif entry.base_job:
@@ -247,7 +252,7 @@ class SessionManager(ThreadActor):
         self._residence.settle(entry)
         return plan.counted
 
-    def _entry(self, key: Key, identity: Identity, settings: Settings) -> Entry | None:
+    def _entry(self, key: Key, settings: Settings) -> Entry | None:
         """The entry, admitted if it is new; a new one of a known person has a block at once."""
         entry = self._table.entries.get(key)
         if entry is not None:
@@ -255,7 +260,6 @@ class SessionManager(ThreadActor):
         entry = self._residence.admit(key, self.clock.now(), settings.max_sessions)
         if entry is None:
             return None
-        entry.remote = identity.remote_session
         if entry.person in self._table.persons:
             entry.began_warm = True
             self._publish(entry, settings)
@@ -378,9 +382,8 @@ class SessionManager(ThreadActor):
             flight.monitor = self.monitor(worker)
 
     def _remote(self, entry: Entry, identity: Identity) -> str:
-        """The conversation's name on the server. A repository is looked for here, off the turn path, once."""
-        if not entry.remote:
-            entry.remote = locate(identity).remote_session
+        """The conversation's name on the server. A repository is looked for here, off the turn path."""
+        entry.remote = identity.remote_session or locate(identity).remote_session
         return entry.remote
 
     # -- ends of jobs --------------------------------------------------------------------------------------------------
@@ -446,9 +449,10 @@ class SessionManager(ThreadActor):
             return
         now = self.clock.now()
         leader = flight.leader
+        summary_is_new = False
         if done.summary is not None and done.summary != leader.summary:
             leader.summary = done.summary
-            self._save_session(leader)
+            summary_is_new = True
         flags = KNOWN if done.known else 0
         if not self._know(leader.person, done.representation, done.card, now, flags, settings):
             for entry in flight.entries:
@@ -462,6 +466,8 @@ class SessionManager(ThreadActor):
             question, entry.question_due = entry.question_due, None
             if question is not None and done.known and not entry.dialectic_job:
                 self._dialectic(entry, question)
+        if summary_is_new:
+            self._save_session(leader, settings)
         others = [entry.key for entry in self._residence.conversations(leader.person) if entry not in flight.entries]
         if others:
             self._republish(Republish(leader.person, others))
@@ -491,7 +497,7 @@ class SessionManager(ThreadActor):
             entry.summary = done.summary
             if entry.block is not None:
                 self._publish(entry, self._ports.cell.current)
-            self._save_session(entry)
+            self._save_session(entry, self._ports.cell.current)
 
     def _answered(self, flight: Flight, job: DialecticJob, done: Done) -> None:
         self._ports.spend.give_back(max(0, flight.reserved - done.calls))
@@ -520,7 +526,7 @@ class SessionManager(ThreadActor):
         made_at: float,
         flags: int,
         settings: Settings,
-        save: bool = True,
+        kept: PersonSnapshot | None = None,
     ) -> bool:
         """Publishes what is known of a person. False when there is no room for one more."""
         before = self._table.persons.get(person)
@@ -532,22 +538,32 @@ class SessionManager(ThreadActor):
             before=before,
             limits=self._limits(settings),
             epoch=settings.epoch,
+            text=kept.text if kept is not None and kept.made_with == made_with(self._limits(settings)) else None,
         )
         if not self._residence.keep_person(person, known, settings.max_sessions):
             return False
-        if save and flags & KNOWN and _worth_saving(before, known):
-            self._save(person, PersonSnapshot(person, known[P_REPRESENTATION], known[P_CARD], made_at, 0.0))
+        if kept is None and flags & KNOWN and _worth_saving(before, known):
+            text, how = known[P_BLOCK][STABLE], made_with(self._limits(settings))
+            self._save(person, PersonSnapshot(person, known[P_REPRESENTATION], known[P_CARD], made_at, 0.0, text, how))
         return True
 
-    def _publish(self, entry: Entry, settings: Settings, read_now: bool = False) -> None:
+    def _publish(
+        self, entry: Entry, settings: Settings, read_now: bool = False, kept: SessionSnapshot | None = None
+    ) -> None:
         """Renders and publishes the block of one conversation out of what is known now."""
         known = self._table.persons.get(entry.person)
         if known is None:
             return
         before = entry.block
         made_turn = entry.turns if read_now else (before[3] if before is not None else 0)
+        limits = self._limits(settings)
         entry.block = publishing.block(
-            entry, known, made_turn=made_turn, limits=self._limits(settings), epoch=settings.epoch
+            entry,
+            known,
+            made_turn=made_turn,
+            limits=limits,
+            epoch=settings.epoch,
+            text=kept.text if kept is not None and kept.made_with == made_with(limits) else None,
         )
         entry.ready = None
         entry.reason = Reason.HIT
@@ -567,7 +583,7 @@ class SessionManager(ThreadActor):
     # -- loads, uploads, forgetting, restoring -------------------------------------------------------------------------
 
     def _load(self, message: Load) -> None:
-        entry = self._entry(message.key, message.identity, message.settings)
+        entry = self._entry(message.key, message.settings)
         if entry is None:
             return
         self._residence.touch(entry, self.clock.now())
@@ -613,9 +629,7 @@ class SessionManager(ThreadActor):
             if kept.person[0] != realm[0] or kept.person in self._table.persons:
                 continue
             made_at = now - max(0.0, message.wall_now - kept.made_at)
-            if not self._know(
-                kept.person, kept.representation, kept.card, made_at, KNOWN | RESTORED, settings, save=False
-            ):
+            if not self._know(kept.person, kept.representation, kept.card, made_at, KNOWN | RESTORED, settings, kept):
                 break
             self._table.restored += 1
             others = [entry.key for entry in self._residence.conversations(kept.person)]
@@ -631,14 +645,16 @@ class SessionManager(ThreadActor):
                 break
             entry.summary = session.summary
             entry.began_warm = True
-            self._publish(entry, settings)
+            self._publish(entry, settings, kept=session)
             self._table.restored += 1
         self._residence.bound(settings.max_sessions, settings.max_cache_bytes)
         self._gauges()
         message.keeper.cast(Taken())
 
-    def _save_session(self, entry: Entry) -> None:
-        self._save(entry.key, SessionSnapshot(entry.key, entry.summary, 0.0))
+    def _save_session(self, entry: Entry, settings: Settings) -> None:
+        text = entry.block[STABLE] if entry.block is not None else ""
+        how = made_with(self._limits(settings)) if text else ""
+        self._save(entry.key, SessionSnapshot(entry.key, entry.summary, 0.0, text, how))
 
     def _save(self, key: tuple[str, ...], snapshot: PersonSnapshot | SessionSnapshot) -> None:
         """Leaves a change for the keeper. Never waits."""

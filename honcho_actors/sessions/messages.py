@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from honcho_actors.model import Context, SessionKey
+from honcho_actors.model import Context, SessionKey, TurnRequest
 from honcho_actors.privacy.identity import Identity
 from honcho_actors.sessions.table import Key, PersonId
 from honcho_actors.settings import Settings
@@ -13,12 +13,14 @@ from supervision import Ref, Reply, Waiter
 
 
 class TurnRecord(NamedTuple):
-    """One turn as it was served, or as it waits to be. `context` None: it waits. `cause`: why a waiter was answered."""
+    """One turn as it was served, or as it waits to be. `context` None: it waits. `cause`: why a waiter was answered.
+
+    `key` None: a turn without memory, which only the meters hear of.
+    """
 
     key: Key | None
-    identity: Identity | None
+    request: TurnRequest
     settings: Settings
-    query: Any
     at: float
     context: Context | None
     cause: str = ""
@@ -93,6 +95,8 @@ class SessionSnapshot:
     key: Key
     summary: str
     saved_at: float
+    text: str = ""
+    made_with: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,6 +108,10 @@ class PersonSnapshot:
     card: tuple[str, ...]
     made_at: float
     saved_at: float
+    text: str = ""
+    made_with: str = ""
+    """The rendered block, and what its bytes depend on beside the above: it is taken as it is only when that still
+    fits."""
 
 
 class Restored(NamedTuple):

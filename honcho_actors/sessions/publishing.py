@@ -31,9 +31,15 @@ def person(
     before: Person | None,
     limits: Limits,
     epoch: int,
+    text: str | None = None,
 ) -> Person:
-    """What is known of somebody, with the block of a conversation that adds nothing to it."""
-    if (
+    """What is known of somebody, with the block of a conversation that adds nothing to it.
+
+    `text` is that block rendered earlier, in another process, out of the same and with the same limits.
+    """
+    if text is not None:
+        pass
+    elif (
         before is not None
         and before[P_REPRESENTATION] == representation
         and before[P_CARD] == card
@@ -46,12 +52,14 @@ def person(
     return (representation, card, made_at, flags, (text, "", made_at, 0, 0.0, 0, epoch, flags))
 
 
-def block(entry: Entry, known: Person, *, made_turn: int, limits: Limits, epoch: int) -> Block:
-    """The block of one conversation: the person's part, its own summary, its own supplement."""
+def block(entry: Entry, known: Person, *, made_turn: int, limits: Limits, epoch: int, text: str | None = None) -> Block:
+    """The block of one conversation: the person's part, its own summary, its own supplement. `text` as for `person`."""
     made_at = known[P_MADE_AT]
     flags = known[P_FLAGS]
     shared = known[P_BLOCK]
-    if entry.summary:
+    if entry.summary and text is not None:
+        flags |= KNOWN
+    elif entry.summary:
         text = stable(Recalled(known[P_REPRESENTATION], known[P_CARD], entry.summary), limits)
         flags |= KNOWN
     elif shared[EPOCH] == epoch:

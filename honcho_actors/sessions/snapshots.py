@@ -22,39 +22,43 @@ FILE = "cache.db"
 MIGRATIONS = (
     """
     CREATE TABLE person (
-        server TEXT NOT NULL, workspace TEXT NOT NULL, part TEXT NOT NULL, observer TEXT NOT NULL, observed TEXT NOT
-        NULL, representation TEXT NOT NULL, card TEXT NOT NULL, made_at INTEGER NOT NULL, saved_at INTEGER NOT NULL, PRIMARY
-        KEY (server, workspace, part, observer, observed)
+        server TEXT NOT NULL, workspace TEXT NOT NULL, part TEXT NOT NULL, observer TEXT NOT NULL,
+        observed TEXT NOT NULL, representation TEXT NOT NULL, card TEXT NOT NULL, made_at INTEGER NOT NULL,
+        text TEXT NOT NULL, made_with TEXT NOT NULL, saved_at INTEGER NOT NULL,
+        PRIMARY KEY (server, workspace, part, observer, observed)
     );
     CREATE INDEX person_newest ON person (server, workspace, saved_at DESC);
     CREATE TABLE session (
         server TEXT NOT NULL, workspace TEXT NOT NULL, part TEXT NOT NULL, name TEXT NOT NULL, user TEXT NOT NULL,
-        audience TEXT NOT NULL, summary TEXT NOT NULL, saved_at INTEGER NOT NULL,
+        audience TEXT NOT NULL, summary TEXT NOT NULL,
+        text TEXT NOT NULL, made_with TEXT NOT NULL, saved_at INTEGER NOT NULL,
         PRIMARY KEY (server, workspace, part, name, user, audience)
     );
     CREATE INDEX session_newest ON session (server, workspace, saved_at DESC);
     """,
 )
+"""`saved_at` and `made_at` are microseconds of the wall clock."""
 
-_PERSON = (
-    "INSERT OR REPLACE INTO person SELECT value->>0, value->>1, value->>2, value->>3, value->>4, value->>5, value->>6,"
-    " value->>7, value->>8 FROM json_each(?)"
-)
-_SESSION = (
-    "INSERT OR REPLACE INTO session SELECT value->>0, value->>1, value->>2, value->>3, value->>4, value->>5, value->>6,"
-    " value->>7 FROM json_each(?)"
-)
-_READ_PERSONS = (
-    "SELECT json_group_array(json_array(server, workspace, part, observer, observed, representation, card, made_at,"
-    " saved_at, rowid)) FROM (SELECT *, rowid FROM person WHERE server = ? AND workspace = ?"
-    " AND (saved_at, rowid) < (?, ?) ORDER BY saved_at DESC, rowid DESC LIMIT ?)"
-)
-_READ_SESSIONS = (
-    "SELECT json_group_array(json_array(server, workspace, part, name, user, audience, summary, saved_at, rowid))"
-    " FROM (SELECT *, rowid FROM session WHERE server = ? AND workspace = ? AND (saved_at, rowid) < (?, ?)"
-    " ORDER BY saved_at DESC, rowid DESC LIMIT ?)"
-)
-_NEWEST = (1 << 62, 1 << 62)
+_PERSON = "server workspace part observer observed representation card made_at text made_with saved_at".split()  # noqa: SIM905
+_SESSION = "server workspace part name user audience summary text made_with saved_at".split()  # noqa: SIM905
+
+
+def _writes(table: str, columns: list[str]) -> str:
+    """One statement that takes any number of rows as one JSON array of arrays."""
+    values = ", ".join(f"json_extract(value, '$[{number}]')" for number in range(len(columns)))
+    return f"INSERT OR REPLACE INTO {table} ({', '.join(columns)}) SELECT {values} FROM json_each(?)"
+
+
+def _reads(table: str, columns: list[str]) -> str:
+    """One statement that gives a slice of rows, newest first, as one JSON array of arrays."""
+    return (
+        f"SELECT json_group_array(json_array({', '.join(columns)}, number)) FROM"
+        f" (SELECT {', '.join(columns)}, rowid AS number FROM {table} WHERE server = ?1 AND workspace = ?2"
+        " AND saved_at <= ?3 AND (saved_at < ?3 OR rowid > ?4) ORDER BY saved_at DESC, rowid LIMIT ?5)"
+    )
+
+
+_NEWEST = (1 << 62, 0)
 
 
 class SnapshotFile:
@@ -72,18 +76,26 @@ class SnapshotFile:
     def save(self, persons: Iterable[PersonSnapshot], sessions: Iterable[SessionSnapshot]) -> None:
         """Writes or replaces rows, in one transaction of two statements."""
         people = [
-            (*one.person, one.representation, json.dumps(one.card), _us(one.made_at), _us(one.saved_at))
+            (
+                *one.person,
+                one.representation,
+                json.dumps(one.card),
+                _us(one.made_at),
+                one.text,
+                one.made_with,
+                _us(one.saved_at),
+            )
             for one in persons
         ]
-        talks = [(*one.key, one.summary, _us(one.saved_at)) for one in sessions]
+        talks = [(*one.key, one.summary, one.text, one.made_with, _us(one.saved_at)) for one in sessions]
         with self._guarded():
             execute = self._connection.execute
             execute("BEGIN IMMEDIATE")
             try:
                 if people:
-                    execute(_PERSON, (_packed(people),))
+                    execute(_writes("person", _PERSON), (_packed(people),))
                 if talks:
-                    execute(_SESSION, (_packed(talks),))
+                    execute(_writes("session", _SESSION), (_packed(talks),))
                 execute("COMMIT")
             except sqlite3.Error:
                 with contextlib.suppress(sqlite3.Error):
@@ -92,19 +104,32 @@ class SnapshotFile:
 
     def persons(self, server: str, workspace: str, size: int) -> Iterator[tuple[PersonSnapshot, ...]]:
         """What is known of persons there, newest first, in slices."""
-        for rows in self._slices(_READ_PERSONS, server, workspace, size):
+        for rows in self._slices(_reads("person", _PERSON), server, workspace, size):
             yield tuple(
                 PersonSnapshot(
-                    (row[0], row[1], row[2], row[3], row[4]), row[5], _lines(row[6]), row[7] / 1e6, row[8] / 1e6
+                    (row[0], row[1], row[2], row[3], row[4]),
+                    representation=row[5],
+                    card=_lines(row[6]),
+                    made_at=row[7] / 1e6,
+                    text=row[8],
+                    made_with=row[9],
+                    saved_at=row[10] / 1e6,
                 )
                 for row in rows
             )
 
     def sessions(self, server: str, workspace: str, size: int) -> Iterator[tuple[SessionSnapshot, ...]]:
         """What is kept of conversations there, newest first, in slices."""
-        for rows in self._slices(_READ_SESSIONS, server, workspace, size):
+        for rows in self._slices(_reads("session", _SESSION), server, workspace, size):
             yield tuple(
-                SessionSnapshot((row[0], row[1], row[2], row[3], row[4], row[5]), row[6], row[7] / 1e6) for row in rows
+                SessionSnapshot(
+                    (row[0], row[1], row[2], row[3], row[4], row[5]),
+                    summary=row[6],
+                    text=row[7],
+                    made_with=row[8],
+                    saved_at=row[9] / 1e6,
+                )
+                for row in rows
             )
 
     def prune(self, older_than: float, most: int) -> None:
