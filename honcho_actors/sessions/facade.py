@@ -80,7 +80,8 @@ class Sessions:
         counter: Counter = utf8_thirds,
         jitter: Callable[[], float] = random.random,
     ) -> None:
-        """`client()` is called by workers, on their event loop, and gives that loop's client. `is_established`
+        """`client(server_id)` is called by workers, on their event loop, and gives that loop's client for that server, or
+        None when another is set now. `is_established`
         answers from memory whether the server has a conversation; it is called on the manager's thread. `clock` is
         the runtime's."""
         clock = clock or Clock()

@@ -273,7 +273,7 @@ class SessionManager(ThreadActor):
     ) -> bool:
         """Starts or joins the read of a person's part. True when one is under way for this entry now."""
         session = self._remote(entry, identity)
-        established = self._ports.is_established(identity.session)
+        established = self._established(entry, identity)
         summary = again or wants_summary(entry, settings, index, established)
         person = self._table.persons.get(entry.person)
         now = self.clock.now()
@@ -325,7 +325,7 @@ class SessionManager(ThreadActor):
             self._flights.number(),
             entry.key,
             identity.realm.workspace,
-            self._remote(entry, identity) if self._ports.is_established(identity.session) else None,
+            self._remote(entry, identity) if self._established(entry, identity) else None,
             identity.user_peer,
             message,
             cold,
@@ -380,6 +380,10 @@ class SessionManager(ThreadActor):
         else:
             self._flights.runs(flight, worker)
             flight.monitor = self.monitor(worker)
+
+    def _established(self, entry: Entry, identity: Identity) -> bool:
+        """Whether the server is known to have the conversation: something was delivered, or the ledger says so."""
+        return entry.uploads > 0 or self._ports.is_established(identity.session)
 
     def _remote(self, entry: Entry, identity: Identity) -> str:
         """The conversation's name on the server. A repository is looked for here, off the turn path."""

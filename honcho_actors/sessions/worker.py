@@ -52,8 +52,9 @@ class Reads(Protocol):
     ) -> Outcome[str | None]: ...
 
 
-ClientFactory = Callable[[], Reads]
-"""Gives the client of the running loop; called on that loop."""
+ClientFactory = Callable[[str], Reads | None]
+"""Gives the running loop's client for a server (`Settings.server_id`), or None when another server is set now. Called on
+that loop."""
 
 
 class _Go:
@@ -81,7 +82,9 @@ class RefreshWorker(TaskActor):
         job = self._job
         try:
             async with asyncio.timeout(job.seconds + REPORT_SECONDS):
-                reads: Reads = self._client()
+                reads = self._client(job.key[0])
+                if reads is None:
+                    return Done(job.number, FailureKind.NOT_CONFIGURED)
                 if isinstance(job, BaseJob):
                     return await read_base(reads, job)
                 if isinstance(job, SummaryJob):

@@ -212,7 +212,9 @@ class World:
 
     # -- private -------------------------------------------------------------------------------------------------------
 
-    def _client(self) -> HonchoClient:
+    def _client(self, server: str) -> HonchoClient | None:
+        if self.cell.current.server_id != server:
+            return None
         loop = asyncio.get_running_loop()
         client = self._clients.get(loop)
         if client is None:
