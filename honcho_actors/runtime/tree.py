@@ -61,7 +61,7 @@ class Tree:
         self._meters = meters
         self.runtime = ThreadRuntime(Counting(meters), clock, "honcho")
         self.clients = Clients(cell, meters)
-        self.sessions = Sessions(cell, meters, self.clients, clock=clock)
+        self.sessions = Sessions(cell, meters, self.clients.for_server, clock=clock)
         self.capture = Capture(
             CapturePorts(cell, self.clients.for_server, meters, clock, self.sessions.note_upload),
             cell.current.state_dir,

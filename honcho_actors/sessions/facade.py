@@ -80,10 +80,10 @@ class Sessions:
         counter: Counter = utf8_thirds,
         jitter: Callable[[], float] = random.random,
     ) -> None:
-        """`client(server_id)` is called by workers, on their event loop, and gives that loop's client for that server, or
-        None when another is set now. `is_established`
-        answers from memory whether the server has a conversation; it is called on the manager's thread. `clock` is
-        the runtime's."""
+        """`client(server_id)` is called by workers, on their event loop, and gives that loop's client for that server,
+        or None when another is set now. `is_established` answers from memory whether the server has a conversation; it
+        is called on the manager's thread. `clock` is the runtime's.
+        """
         clock = clock or Clock()
         self.table = self._table = table = Table()
         self._ports = Ports(cell, meters, client, is_established=is_established, counter=counter, jitter=jitter)

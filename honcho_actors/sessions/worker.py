@@ -53,8 +53,8 @@ class Reads(Protocol):
 
 
 ClientFactory = Callable[[str], Reads | None]
-"""Gives the running loop's client for a server (`Settings.server_id`), or None when another server is set now. Called on
-that loop."""
+"""Gives the running loop's client for a server (`Settings.server_id`), or None when another server is set now. Called
+on that loop."""
 
 
 class _Go:
