@@ -108,7 +108,8 @@ TOKENS: dict[Half, dict[str, Maker]] = {
         "tavily": lambda d: "tvly-" + d.of(ALNUM, 32),
         "stripe_hook": lambda d: "whsec_" + d.of(ALNUM, 32),
         "slack_hook": lambda d: (
-            f"https://hooks.slack.com/services/T{d.of(UPPER + DIGITS, 10)}/B{d.of(UPPER + DIGITS, 10)}/{d.of(ALNUM, 24)}"
+            "https://hooks.slack.com/services/"
+            f"T{d.of(UPPER + DIGITS, 10)}/B{d.of(UPPER + DIGITS, 10)}/{d.of(ALNUM, 24)}"
         ),
         "discord_bot": lambda d: f"M{d.of(ALNUM, 25)}.G{d.of(B64URL, 5)}.{d.of(B64URL, 38)}",
         "shopify": lambda d: "shpat_" + d.of(HEX, 32),
@@ -377,3 +378,58 @@ def _innocents(half: Half, dice: Dice, each: int) -> Iterator[Sample]:
     for kind, text in INNOCENTS[half].items():
         for _ in range(each):
             yield Sample(text(dice), kind, half)
+
+
+def hostile(size: int = 20_000) -> dict[str, str]:
+    """Texts of `size` characters that are built to be slow: prefixes without end, repeated anchors, deep nesting."""
+    dice = Dice(7)
+    pieces = {
+        "dotted": "pass.",
+        "joined": "x_",
+        "letter": "a",
+        "equals": "=",
+        "half_jwt": "eyJ.",
+        "half_key": "sk-" + "a" * 20 + "\x01",
+        "password": "password ",
+        "key_is": "key is x1 ",
+        "odd_words": "password qq aB3$ ",
+        "urls": "://a:bcdefg",
+        "percent": "%41",
+        "escapes": "\\n",
+        "base64": "QUJD" * 8 + " ",
+        "curl": "curl ",
+        "mysql": "mysql -",
+        "pairs": "admin / b ",
+        "pem": "-----BEGIN ",
+        "dots": ".",
+        "discord": "M" + "a" * 23 + ".",
+        "bearer": "bearer ",
+        "basic": "basic QUJDREVG ",
+        "cookie": "session=",
+        "wallet": "wallet abcde abcde abcde abcde abcde ",
+        "lines": "aB3456789\n",
+        "github": "ghp_",
+        "spread": "ghp_ a1 ",
+        "accents": "e\u0301\u0316",
+        "invisible": "a\u200b",
+        "full_width": "\uff50",
+        "mixed_scripts": "a\u0430",
+        "chinese": "\u5bc6\u7801\u662f",
+        "russian": "\u043f\u0430\u0440\u043e\u043b\u044c ",
+        "pin": "pin 12 ",
+        "door": "door code ",
+        "quotes": 'password="',
+        "named": "api_key=\n",
+        "entities": "&quot;",
+        "aws": "AKIA ",
+        "spaces": " ",
+        "ligature": "\ufdfa",
+        "expanding": "\u2474",
+    }
+    texts = {name: (piece * (size // len(piece) + 1))[:size] for name, piece in pieces.items()}
+    texts["one_accent"] = "e" + "\u0301" * (size - 1)
+    texts["random"] = dice.of(B64 + " =:.", size)
+    texts["odd_sentences"] = " ".join(
+        f"password {dice.of(LOWER, 3)} {dice.of(ALNUM, 5)} is" for _ in range(size // 20)
+    )[:size]
+    return texts

@@ -43,16 +43,16 @@ _COMMAND: Final = re.compile(
 )
 _COMMANDS: Final = ("mysql", "sshpass", "curl", "wget", "htpasswd", "redis-cli", "docker login", "net use", "rclone")
 _TIGHT: Final = re.compile(
-    r"[(\"'`«“]{0,2}(?:([A-Za-z][\w.@-]{1,40})[:|]|(?:admin|root|user|guest|test|deploy|login|pi|ubuntu|postgres|sa)/)([^\s/|]{6,64})\Z"
+    r"[(\"'`«“]{0,2}(?:([A-Za-z][\w.@-]{1,40})[:|]|(?:admin|root|user|guest|test|deploy|login|pi|ubuntu|postgres|sa)/)"
+    r"([^\s/|]{6,64})\Z"
 )
 _DIGIT: Final = re.compile(r"\d")
 _NEXT: Final = re.compile(r"\S{6,64}")
 _NEAR_CHARS: Final = 48
 _PAIR_CONTEXT: Final = re.compile(
     r"log[ -]?(?:in|on|ged)|cred|user|usuario|benutzer|admin|root|ssh|vnc|rdp|zugang|acceso|acesso|account|konto|"
-    r"cuenta|compte|"
-    r"router|access|sign in|connect|identifiant|anmeld|einlogg|entra|账号|帐号|用户|登录|アカウント|ログイン|계정|аккаунт|"
-    r"логин|вход"
+    r"cuenta|compte|router|access|sign in|connect|identifiant|anmeld|einlogg|entra|账号|帐号|用户|登录|アカウント|"
+    r"ログイン|계정|аккаунт|логин|вход"
 )
 
 
