@@ -8,6 +8,7 @@ otherwise.
 from __future__ import annotations
 
 import ipaddress
+import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from urllib.parse import quote, urlsplit
@@ -23,6 +24,7 @@ HOSTED = {
 
 _DEFAULT_PORT = {"http": 80, "https": 443}
 _CARRIER_NAT = ipaddress.ip_network("100.64.0.0/10")
+_UNRESERVED = re.compile(r"[A-Za-z0-9_-]+")
 _Address = ipaddress.IPv4Address | ipaddress.IPv6Address
 
 
@@ -48,9 +50,13 @@ class Endpoint:
         """Plain http without leave: every address that the name resolves to must be private."""
         return self.scheme == "http" and not self.allow_public_http
 
+    def target(self, *segments: str) -> str:
+        """The path of an address on this server; each segment is percent-encoded outside the unreserved characters."""
+        return self.prefix + "".join(["/" + encode_segment(segment) for segment in segments])
+
     def url(self, *segments: str) -> str:
-        """An address below this server; every segment is percent-encoded outside the unreserved characters."""
-        return self.origin + self.prefix + "".join("/" + encode_segment(segment) for segment in segments)
+        """The whole address."""
+        return self.origin + self.target(*segments)
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,6 +105,8 @@ def usable_key(key: str | None) -> tuple[str | None, str]:
 
 def encode_segment(segment: str) -> str:
     """One path segment. A lone surrogate becomes U+FFFD; `.` and `..` are encoded too, so that no path is shortened."""
+    if _UNRESERVED.fullmatch(segment):
+        return segment
     if segment in (".", ".."):
         return "%2E" * len(segment)
     return quote(segment.encode("utf-16", "surrogatepass").decode("utf-16", "replace"), safe="")

@@ -12,12 +12,12 @@ import contextlib
 import select
 import socket
 import ssl
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import Any, cast
 
 import httpcore
 
-from honcho_actors.honcho.endpoint import all_private
+from honcho_actors.honcho.endpoint import Endpoint, all_private
 from honcho_actors.honcho.resolver import Address, Resolver
 
 READ_AHEAD_BYTES = 256 * 1024
@@ -232,38 +232,28 @@ class Stream(httpcore.AsyncNetworkStream):
         self._wire.on_silence_broken = broken
 
 
-class Backend(httpcore.AsyncNetworkBackend):
-    """Connects: our resolver, a private address where one is demanded, one address after another."""
+async def connect(resolver: Resolver, endpoint: Endpoint, ssl_context: ssl.SSLContext | None) -> Stream:
+    """A connection to the endpoint: our resolver, a private address where one is demanded, one address after another.
 
-    def __init__(self, resolver: Resolver, demands_private: bool, opened: Callable[[Stream], None]) -> None:
-        self._resolver = resolver
-        self._demands_private = demands_private
-        self._opened = opened
-
-    async def connect_tcp(
-        self,
-        host: str,
-        port: int,
-        timeout: float | None = None,
-        local_address: str | None = None,
-        socket_options: Iterable[Any] | None = None,
-    ) -> Stream:
-        addresses = await self._resolver.resolve(host, port)
-        if self._demands_private and not all_private(str(address[1][0]) for address in addresses):
-            raise PublicHttp("https is demanded off private networks")
-        failures: list[OSError] = []
-        for number, address in enumerate(addresses):
-            patience = CONNECT_STAGGER if number + 1 < len(addresses) else None
-            try:
-                async with asyncio.timeout(patience):
-                    wire = await _connect(address)
-            except OSError as failed:
-                failures.append(failed)
-                continue
-            stream = Stream(wire)
-            self._opened(stream)
-            return stream
-        raise httpcore.ConnectError("; ".join(dict.fromkeys(map(_said, failures)))) from failures[-1]
+    Raises `PublicHttp`, httpcore's errors and OSError. Cancelled at any moment it leaves no socket behind.
+    """
+    addresses = await resolver.resolve(endpoint.host, endpoint.port)
+    if endpoint.demands_private and not all_private(str(address[1][0]) for address in addresses):
+        raise PublicHttp("https is demanded off private networks")
+    failures: list[OSError] = []
+    for number, address in enumerate(addresses):
+        patience = CONNECT_STAGGER if number + 1 < len(addresses) else None
+        try:
+            async with asyncio.timeout(patience):
+                wire = await _connect(address)
+        except OSError as failed:
+            failures.append(failed)
+            continue
+        stream = Stream(wire)
+        if ssl_context is not None:
+            await stream.start_tls(ssl_context, endpoint.host)
+        return stream
+    raise httpcore.ConnectError("; ".join(dict.fromkeys(map(_said, failures)))) from failures[-1]
 
 
 def _readable(descriptor: int) -> bool:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import ssl
 from collections import deque
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass
 from types import TracebackType
 from typing import cast
@@ -20,7 +20,7 @@ import httpx
 
 from honcho_actors.honcho.endpoint import Endpoint
 from honcho_actors.honcho.resolver import Resolver, on_daemon_thread
-from honcho_actors.honcho.stream import Backend, Stream
+from honcho_actors.honcho.stream import Stream, connect
 
 KEEP_ALIVE = 4.0
 """Seconds that an idle connection is kept: below uvicorn's 5, so that it is we who hang up."""
@@ -36,6 +36,7 @@ class Exchange:
     connection: _Connection | None = None
     reused: bool = False
     reconnected: bool = False
+    reply_headers: Sequence[tuple[bytes, bytes]] = ()
 
     def abort(self) -> None:
         """Gives the connection up at once. Idempotent; nothing to wait for."""
@@ -62,22 +63,24 @@ class _Connection:
 
     __slots__ = ("_base", "_head", "aborted", "http", "idle_since", "origin", "pool", "stream")
 
-    def __init__(self, pool: PoolTransport, endpoint: Endpoint, ssl_context: ssl.SSLContext | None) -> None:
+    def __init__(self, pool: PoolTransport, endpoint: Endpoint) -> None:
         self.pool = pool
         self.origin = endpoint.origin
         self.stream: Stream | None = None
+        self.http: httpcore.AsyncHTTP11Connection | None = None
         self.aborted = False
         self.idle_since = 0.0
         self._base = 0
         self._head = 0
-        self.http = httpcore.AsyncHTTPConnection(
-            httpcore.Origin(endpoint.scheme.encode(), endpoint.host.encode(), endpoint.port),
-            ssl_context=ssl_context,
-            network_backend=Backend(pool.resolver, endpoint.demands_private, self._opened),
-        )
 
-    def _opened(self, stream: Stream) -> None:
-        self.stream = stream
+    async def open(self, endpoint: Endpoint, ssl_context: ssl.SSLContext | None) -> httpcore.AsyncHTTP11Connection:
+        """Connects. Given up meanwhile, it closes what it has just opened."""
+        self.stream = await connect(self.pool.resolver, endpoint, ssl_context)
+        if self.aborted:
+            self.stream.abort()
+            raise httpcore.ConnectError("the connection was given up")
+        self.http = httpcore.AsyncHTTP11Connection(_origin(endpoint), self.stream)
+        return self.http
 
     def begin(self) -> None:
         """A new request starts on this connection: what is counted, is counted from here."""
@@ -156,29 +159,26 @@ class PoolTransport(httpx.AsyncBaseTransport):
         connection = None if fresh else self._take(endpoint.origin)
         exchange.reused = connection is not None
         if connection is None:
-            context = await self._tls() if endpoint.scheme == "https" else None
-            connection = _Connection(self, endpoint, context)
+            connection = _Connection(self, endpoint)
             self.opened += 1
         self._busy.add(connection)
         exchange.connection = connection
         connection.begin()
         try:
-            reply = await connection.http.handle_async_request(
-                httpcore.Request(
-                    request.method,
-                    httpcore.URL(
-                        scheme=endpoint.scheme, host=endpoint.host, port=endpoint.port, target=request.url.raw_path
-                    ),
-                    headers=request.headers.raw,
-                    content=_Body(request.content, connection),
-                )
+            http = connection.http
+            if http is None:
+                http = await connection.open(endpoint, await self._tls() if endpoint.scheme == "https" else None)
+            target = request.extensions.get("target") or request.url.raw_path
+            url = httpcore.URL(scheme=endpoint.scheme, host=endpoint.host, port=endpoint.port, target=target)
+            body = _Body(request.content, connection)
+            reply = await http.handle_async_request(
+                httpcore.Request(request.method, url, headers=request.headers.raw, content=body)
             )
         except BaseException:
             connection.abort()
             raise
-        return httpx.Response(
-            reply.status, headers=reply.headers, stream=_ReplyBody(connection, reply), extensions=reply.extensions
-        )
+        exchange.reply_headers = reply.headers
+        return httpx.Response(reply.status, stream=_ReplyBody(connection, reply))
 
     def _take(self, origin: str) -> _Connection | None:
         """The idle connection used last, if it is still whole: the most likely to be alive."""
@@ -195,7 +195,8 @@ class PoolTransport(httpx.AsyncBaseTransport):
     def give_back(self, connection: _Connection) -> None:
         """The reply was read to its end: the connection is idle, or done with."""
         self._busy.discard(connection)
-        whole = connection.stream is not None and not connection.stream.broken and connection.http.is_idle()
+        http, stream = connection.http, connection.stream
+        whole = http is not None and stream is not None and http.is_idle() and not stream.broken
         if self._closed or not whole or connection.aborted:
             connection.abort()
             return
@@ -246,8 +247,17 @@ class PoolTransport(httpx.AsyncBaseTransport):
     async def _tls(self) -> ssl.SSLContext:
         """Built when https is first asked for, and off the loop: reading the certificates takes 20 ms."""
         if self._ssl_context is None:
-            self._ssl_context = await on_daemon_thread(lambda: httpx.create_ssl_context(trust_env=self._trust_env))
+            self._ssl_context = await on_daemon_thread(self._make_tls)
         return self._ssl_context
+
+    def _make_tls(self) -> ssl.SSLContext:
+        context = httpx.create_ssl_context(trust_env=self._trust_env)
+        context.set_alpn_protocols(["http/1.1"])
+        return context
+
+
+def _origin(endpoint: Endpoint) -> httpcore.Origin:
+    return httpcore.Origin(endpoint.scheme.encode(), endpoint.host.encode(), endpoint.port)
 
 
 class _Body:
