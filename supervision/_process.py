@@ -297,6 +297,8 @@ class Ref(pykka.ActorRef[A]):
 
     async def astop(self, reason: Reason | None = None, *, timeout: float | None = None, drain: bool = False) -> bool:
         """`stop` for coroutines."""
+        if self.life.on_own_thread():
+            raise CallingSelf(f"{self.life.label} waits for its own end; use `self.stop()`")
         done: Reply[bool] = self.stop(reason, block=False, drain=drain)
         try:
             async with asyncio.timeout(timeout):

@@ -210,18 +210,19 @@ class Host:
         token = {"now": self.timers.call_after(limit, look)}
         life.watch(look, lambda reason: token["now"].cancel())
 
-    def _stop_everything(self, deadline: float) -> bool:
+    def _stop_everything(self, timeout: float, clock: Clock) -> bool:
         """Roots first, in reverse; then who is left; then whoever did not go is killed. True when all went by
-        themselves.
+        themselves. `clock` measures the time-out: real threads end in real time, whatever the runtime's clock is.
         """
         if running_loop() is not None:
             raise WouldBlockLoop("a blocking close on a thread that runs an event loop; use `await runtime.aclose()`")
         gently = True
+        deadline = clock.now() + timeout
         for root in reversed(list(self.roots)):
-            root.stop(timeout=max(0.0, deadline - self.clock.now()))
+            clock.block(root.stop(block=False), deadline)
         waits = [life.ref.stop(Shutdown(), block=False) for life in list(self.lives)]
         for wait in waits:
-            gently = self.clock.block(wait, deadline) and gently
+            gently = clock.block(wait, deadline) and gently
         for life in list(self.lives):
             gently = False
             life.kill(Killed("runtime closed"))

@@ -14,6 +14,7 @@ message that came late.
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from _thread import allocate_lock, get_ident
 from collections import deque
@@ -21,14 +22,13 @@ from collections.abc import Callable, Hashable
 from queue import Empty, SimpleQueue
 from typing import TYPE_CHECKING, Any
 
+from supervision._asyncio import running_loop
 from supervision.errors import NoProc, Overloaded
 from supervision.fence import fence
 from supervision.observer import LateResult
 from supervision.reasons import Killed, Reason
 
 if TYPE_CHECKING:
-    import asyncio
-
     from supervision._asyncio import Gate
     from supervision.host import Host, Place
 
@@ -49,6 +49,7 @@ class Life:
         "actor_class",
         "closed",
         "current",
+        "doomed",
         "generation",
         "host",
         "info",
@@ -81,6 +82,7 @@ class Life:
         self.watchdog: float | None = None
         self.turn_began: float | None = None
         self.abandoned = False
+        self.doomed: Reason | None = None
         self.info: Any = None
 
     # --- mailbox
@@ -148,6 +150,8 @@ class Life:
         with self.lock:
             if self.reason is not None:
                 return False
+            if self.doomed is not None:  # a kill has begun: the end that it brings about is its own
+                reason = self.doomed
             self.reason = reason
             watchers = self.watchers
             self.watchers = None
@@ -251,14 +255,15 @@ class ThreadLife(Life):
     def kill(self, reason: Reason | None = None) -> bool:
         """Abandon: the thread can't be ended, but everything that others expect of it ends here."""
         with self.lock:
-            if self.reason is not None or self.abandoned:
+            if self.reason is not None or self.doomed is not None:
                 return False
+            self.doomed = Killed() if reason is None else reason
             if not self.ended:
                 self.abandoned = True
                 if self.ident is not None:
                     fence.shut_thread(self.ident)
         self.host.abandoned(self)
-        return super().kill(reason)
+        return self.finish(self.doomed)
 
     def thread_began(self) -> bool:
         """First words of the thread; False when it was killed before it could say them."""
@@ -282,7 +287,7 @@ class ThreadLife(Life):
 class TaskLife(Life):
     """The life of a task actor. Its task waits at `gate`; `idle` is true while it does."""
 
-    __slots__ = ("box", "doomed", "gate", "grace", "idle", "place", "task")
+    __slots__ = ("box", "gate", "grace", "idle", "place", "task")
 
     def __init__(self, host: Host, actor_class: type[Any], limit: float, label: str, generation: int) -> None:
         super().__init__(host, actor_class, limit, label, generation)
@@ -291,7 +296,6 @@ class TaskLife(Life):
         self.gate: Gate | None = None
         self.task: asyncio.Task[Any] | None = None
         self.place: Place | None = None
-        self.doomed: Reason | None = None
         self.grace: Any = None
 
     def put(self, message: Any, reply: Any = None) -> None:
@@ -335,6 +339,10 @@ class TaskLife(Life):
     def depth(self) -> int:
         return len(self.box)
 
+    def on_own_thread(self) -> bool:
+        task = self.task
+        return task is not None and running_loop() is task.get_loop() and asyncio.current_task() is task
+
     def kill(self, reason: Reason | None = None) -> bool:
         """Cancel: askers are answered now, the end follows when the coroutine has ended, at the latest after
         `kill_grace`.
@@ -353,7 +361,7 @@ class TaskLife(Life):
         return True
 
     def finish(self, reason: Reason) -> bool:
-        won = super().finish(self.doomed or reason)
+        won = super().finish(reason)
         if won and self.grace is not None:
             self.grace.cancel()
         return won

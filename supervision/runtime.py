@@ -101,11 +101,12 @@ class ThreadRuntime(Host):
         own. Idempotent.
         """
         self.not_here()
-        deadline = self.clock.now() + timeout
+        real = Clock()
+        deadline = real.now() + timeout
         self.closing = True
-        gently = self._stop_everything(deadline)
+        gently = self._stop_everything(timeout, real)
         self._control.pulse(0.0, None)
-        gently = self.loop.stop(max(0.25, deadline - self.clock.now())) and gently
+        gently = self.loop.stop(max(0.25, deadline - real.now())) and gently
         gently = self._control.stop(1.0) and gently
         process_end.forget(self)
         return gently

@@ -312,7 +312,7 @@ class Simulator(Host):
         if self.virtual.is_closed():
             return True
         self.closing = True
-        gently = self._stop_everything(self.virtual.now + timeout)
+        gently = self._stop_everything(timeout, self.clock)
         self.advance(self.kill_grace)
         others = asyncio.all_tasks(self.virtual)
         for task in others:

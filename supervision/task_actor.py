@@ -34,6 +34,7 @@ class TaskActor(Process):
 async def run_task(life: TaskLife, birth: Birth, handshake: Handshake) -> None:
     """The whole life of a task actor: one try, one finally."""
     reason: Reason = Normal()
+    life.task = asyncio.current_task()
     try:
         actor = await _begin(life, birth, handshake)
         del birth, handshake
