@@ -16,6 +16,7 @@ from typing import Any
 from supervision import (
     IGNORE,
     ChildSpec,
+    Clock,
     DynamicSupervisor,
     ManualClock,
     Observer,
@@ -105,6 +106,11 @@ class _Script:
         self.heard.append(message)
         return message
 
+    def on_failure(self, kind: Any, error: Any, traceback: Any) -> None:
+        self.kit.log.append(("failure", self.id))
+        if ("failure", self.id) in self.kit.endings:
+            raise self.kit.endings["failure", self.id]
+
     def finish(self, reason: Reason) -> Any:
         self.kit.log.append(("stop", self.id))
         self.kit.reasons[self.id].append(reason)
@@ -137,6 +143,8 @@ class TaskProbe(_Script, TaskActor):
         return _meaning(await self._wait(self.begin(), "start"))
 
     async def on_receive(self, message: Any) -> Any:
+        if isinstance(message, tuple) and message[0] == "await":
+            return await message[1](self)
         return await self._wait(message, "turn") if message == "hang" else self.act(message)
 
     async def on_stop(self, reason: Reason) -> Any:
@@ -162,10 +170,10 @@ def _meaning(what: Any) -> Any:
 class Kit:
     """A runtime for one test. `name` is one of RUNTIMES."""
 
-    def __init__(self, name: str, **options: Any) -> None:
+    def __init__(self, name: str, *, real_time: bool = False, **options: Any) -> None:
         self.name = name
         self.witness = Witness()
-        self.clock = ManualClock()
+        self.clock = Clock() if real_time else ManualClock()
         self.rt: Any
         if name == "sim":
             self.rt = Simulator(seed=7, observer=self.witness, **options)
@@ -240,6 +248,7 @@ class Kit:
         if self.sim:
             self.rt.advance(seconds)
         else:
+            assert isinstance(self.clock, ManualClock)
             self.clock.advance(seconds)
 
     def quiet(self) -> None:
