@@ -66,8 +66,8 @@ def reason_of(failure: Failure) -> str:
 
 
 def after_post(failure: Failure | None, *, size: int, established_again: bool) -> Verdict:
-    """What follows from one POST of `size` messages. `established_again`: a 404 was already answered by establishing.
-    """
+    """What follows from one POST of `size` messages. `established_again`: a 404 was already answered by
+    establishing."""
     if failure is None:
         return Verdict(Act.DELIVERED)
     reason = reason_of(failure)
@@ -137,8 +137,8 @@ def after_look(expected: int, seen: list[int], *, elapsed: float | None, settle:
 
 
 def after_strike(*, size: int, strikes: int) -> Verdict:
-    """A group that was answered with 500 and is known to be absent: halve it; set a lone message aside at its second.
-    """
+    """A group that was answered with 500 and is known to be absent: halve it; set a lone message aside at its
+    second."""
     if size == 1:
         return Verdict(Act.SET_ASIDE if strikes >= LONE_ERRORS else Act.RETRY, "status_500")
     return Verdict(Act.SPLIT, "status_500")

@@ -240,8 +240,8 @@ class Capture:
         self._wait(core.submit(act, in_order=True), 2.0)
 
     def forget(self, user: str | None, partition: str = "") -> Forgotten:
-        """Removes a person's turns from the outbox and its ledger, whatever their state; nothing is deleted remotely.
-        """
+        """Removes a person's turns from the outbox and its ledger, whatever their state; nothing is deleted
+        remotely."""
         core = self._core
         who = identities.resolve(Turn(session_key="-", user=user, partition=partition), core.settings)
         if isinstance(who, NoIdentity):

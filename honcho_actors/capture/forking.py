@@ -93,8 +93,8 @@ def record(
 
 
 def consult(connection: sqlite3.Connection, lease: Lease) -> Pending | WaitForParent | Resolved:
-    """What is to be done for a child before its first delivery; a fork that can't be is resolved here, with the reason.
-    """
+    """What is to be done for a child before its first delivery; a fork that can't be is resolved here, with the
+    reason."""
     _check(connection, lease)
     row = connection.execute(
         "SELECT id, parent_session, at_turn, at_seq, page, copied FROM fork WHERE child=? AND state='pending'",

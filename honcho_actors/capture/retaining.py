@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from honcho_actors.capture.clocks import Moment, Reading, remaining
-from honcho_actors.capture.delivering import Ended, move_aside
+from honcho_actors.capture.delivering import Ended
 from honcho_actors.capture.schema import EXPIRED
 
 RECHECKS = (1.0, 4.0)
@@ -90,7 +90,7 @@ def counts(connection: sqlite3.Connection, age: float) -> Counts:
         messages=one("SELECT count(*) FROM message").fetchone()[0],
         oldest=None if oldest is None else max(0.0, age - oldest[0]),
         set_aside=states.get(2, 0),
-        expired=states.get(3, 0),
+        expired=(one("SELECT value FROM meta WHERE name='expired'").fetchone() or (0,))[0],
         conversations=total[0],
         delivered=total[1] or 0,
         doubled=total[2] or 0,
@@ -129,20 +129,18 @@ def states(connection: sqlite3.Connection, batch_ids: Sequence[bytes]) -> dict[b
     return found
 
 
-def expire_old(connection: sqlite3.Connection, *, born_before: float, limit: int, wall_us: int) -> list[Ended]:
+def expire_old(connection: sqlite3.Connection, *, born_before: float, limit: int) -> list[Ended]:
     """Ends turns that were accepted too long ago, oldest first. What is *sending* is never touched."""
-    return _expire(
-        connection, "b.state=0 AND b.born<?", (born_before,), limit=limit, reason="retention_age", wall_us=wall_us
-    )
+    return _expire(connection, "b.state=0 AND b.born<?", (born_before,), limit=limit, reason="retention_age")
 
 
-def expire_most(connection: sqlite3.Connection, *, limit: int, wall_us: int) -> list[Ended]:
+def expire_most(connection: sqlite3.Connection, *, limit: int) -> list[Ended]:
     """Ends the oldest turns, whatever their age: the file is over its size."""
-    return _expire(connection, "b.state=0", (), limit=limit, reason="retention_bytes", wall_us=wall_us)
+    return _expire(connection, "b.state=0", (), limit=limit, reason="retention_bytes")
 
 
 def _expire(
-    connection: sqlite3.Connection, where: str, values: tuple[object, ...], *, limit: int, reason: str, wall_us: int
+    connection: sqlite3.Connection, where: str, values: tuple[object, ...], *, limit: int, reason: str
 ) -> list[Ended]:
     batches = connection.execute(
         f"SELECT b.seq FROM batch b WHERE {where} AND NOT EXISTS(SELECT 1 FROM message m WHERE m.batch=b.seq"
@@ -151,16 +149,20 @@ def _expire(
     ).fetchall()
     ended: list[Ended] = []
     for (seq,) in batches:
-        conversation = connection.execute("SELECT conversation FROM batch WHERE seq=?", (seq,)).fetchone()[0]
-        ids = [
-            row[0]
-            for row in connection.execute(
-                "SELECT id FROM message WHERE conversation=? AND batch=? ORDER BY id", (conversation, seq)
-            )
-        ]
-        ended += move_aside(connection, ids, state=EXPIRED, reason=reason, wall_us=wall_us)
-    # An expired text is dropped, not hoarded: the record of its end stays, its words do not.
-    connection.execute("UPDATE aside SET text='', metadata='{}' WHERE state=? AND text!=''", (EXPIRED,))
+        row = connection.execute(
+            "SELECT b.id, b.key, b.user, b.audience, c.partition, c.server, c.workspace FROM batch b"
+            " JOIN conversation c ON c.id=b.conversation WHERE b.seq=?",
+            (seq,),
+        ).fetchone()
+        # Nothing of an expired turn is hoarded, or the records of what was dropped would fill the file themselves.
+        connection.execute("DELETE FROM message WHERE batch=?", (seq,))
+        connection.execute("DELETE FROM batch WHERE seq=?", (seq,))
+        if row is not None:
+            ended.append(Ended(row[0], EXPIRED, reason, *row[1:]))
+    connection.execute(
+        "INSERT INTO meta VALUES('expired', ?) ON CONFLICT(name) DO UPDATE SET value=value+excluded.value",
+        (len(ended),),
+    )
     return ended
 
 

@@ -26,7 +26,7 @@ from supervision import ChildSpec, Down, MaxChildren, NoProc, Reason, Restart, S
 WATCH_EVERY = 1.0
 PAGE = 1_000
 """Conversations read from the outbox at once."""
-EXPIRE_AT_ONCE = 500
+EXPIRE_AT_ONCE = 200
 AFTER_CRASH = 2.0
 """Seconds until a conversation is tried again whose worker died."""
 
@@ -136,11 +136,14 @@ class Sweeper(TaskActor):
                 case dispatch.WakeAfter(conversation, seconds):
                     self._tokens[conversation] = self.send_after(seconds, _DueNow(conversation))
                 case dispatch.CancelWake(conversation):
-                    token = self._tokens.pop(conversation, None)
-                    if token is not None:
-                        token.cancel()
+                    self._forget_timer(conversation)
                 case dispatch.ReadMore():
                     self._read()
+
+    def _forget_timer(self, conversation: int) -> None:
+        token = self._tokens.pop(conversation, None)
+        if token is not None:
+            token.cancel()
 
     async def _start(self, conversation: int) -> None:
         urgent = conversation in self._urgent
@@ -211,16 +214,20 @@ class Sweeper(TaskActor):
 
     async def _listed(self, listed: _Listed) -> None:
         for due in sorted(listed.found, key=lambda due: due.conversation in listed.children):
+            conversation = due.conversation
             if listed.ignore_schedule:
-                self._urgent.add(due.conversation)
+                self._urgent.add(conversation)
+                if conversation in self._state.timed:
+                    self._forget_timer(conversation)
+                    await self._step(dispatch.Due(conversation))
+                    continue
             elif due.wait > 0:
-                conversation = due.conversation
                 if conversation not in self._state.timed and conversation not in self._state.running:
                     self._state.timed[conversation] = True
                     self._core.waiting[conversation] = due.failure
                     self._tokens[conversation] = self.send_after(due.wait, _DueNow(conversation))
                 continue
-            await self._step(dispatch.Work(due.conversation))
+            await self._step(dispatch.Work(conversation))
 
     async def _watch(self) -> None:
         settings = self._core.settings
@@ -255,7 +262,7 @@ class Sweeper(TaskActor):
         settings = core.settings
         dropped = 0
         by_age = functools.partial(_expire_by_age, core, settings.outbox_retention)
-        by_size = functools.partial(_expire_by_size, core, settings.outbox_max_bytes)
+        by_size = functools.partial(_expire_by_size, settings.outbox_max_bytes)
         for expire in (by_age, by_size):
             while True:
                 ended = await core.run(lambda connection, expire=expire: expire(connection, read()), after=_heard(core))  # type: ignore[misc]
@@ -333,16 +340,14 @@ class Sweeper(TaskActor):
 
 
 def _expire_by_age(core: Core, retention: float, connection: Any, now: Any) -> Any:
-    return retaining.expire_old(
-        connection, born_before=core.age(now) - retention, limit=EXPIRE_AT_ONCE, wall_us=now.wall_us
-    )
+    return retaining.expire_old(connection, born_before=core.age(now) - retention, limit=EXPIRE_AT_ONCE)
 
 
-def _expire_by_size(core: Core, most: int, connection: Any, now: Any) -> Any:
+def _expire_by_size(most: int, connection: Any, now: Any) -> Any:
     over = retaining.used_bytes(connection) - most
     if over <= 0:
         return []
-    return retaining.expire_most(connection, limit=EXPIRE_AT_ONCE, wall_us=now.wall_us)
+    return retaining.expire_most(connection, limit=EXPIRE_AT_ONCE)
 
 
 def _heard(core: Core) -> Any:

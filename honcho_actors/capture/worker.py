@@ -122,7 +122,7 @@ class Delivery:
         client = core.ports.client(claimed.server)
         if client is None:
             why = "not_configured" if not core.settings.configured else "other_server"
-            await self._give_back(claimed, None, PAUSED, why, claimed.attempts, claimed.size)
+            await self._give_back(claimed, None, 0.0, why, claimed.attempts, claimed.size)
             return self._report(PAUSED, why)
         return await self._deliver(claimed, client)
 
@@ -184,8 +184,8 @@ class Delivery:
         return replace(claimed, members=members)
 
     async def _forget_members(self, claimed: Claimed, group: Group) -> Claimed:
-        """The server does not have the conversation: what was *sending* is accepted again, and it is established anew.
-        """
+        """The server does not have the conversation: what was *sending* is accepted again, and it is established
+        anew."""
         core, read = self.core, self.core.ports.read_clock
 
         def act(connection: Any) -> None:
@@ -241,7 +241,8 @@ class Delivery:
     ) -> Claimed:
         """Commits what one POST came to, and goes on; or ends the run when something has to be waited for."""
         core, read, meters = self.core, self.core.ports.read_clock, self.core.ports.meters
-        size = decide.next_size(claimed.size, verdict)
+        tried = min(claimed.size, len(group.rows)) if verdict.act is Act.SPLIT else claimed.size
+        size = decide.next_size(tried, verdict)
         match verdict.act:
             case Act.DELIVERED:
                 await self._finish(claimed, group.rows, ids, size, resent=claimed.resends > 0, group=group)
@@ -391,7 +392,8 @@ class Delivery:
             again = max(PAUSED, verdict.retry_after or 0.0)
         else:
             again = core.ports.retry.delay(max(1, attempts), core.ports.random(), verdict.retry_after)
-        await self._give_back(claimed, delivery, again, verdict.reason, attempts, claimed.size)
+        # What waits for a key or an address is not scheduled in the row: with other settings it is due at once.
+        await self._give_back(claimed, delivery, 0.0 if paused else again, verdict.reason, attempts, claimed.size)
         raise _Stop(self._report(again, verdict.reason, waits=True))
 
     async def _give_back(

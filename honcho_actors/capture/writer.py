@@ -23,13 +23,15 @@ from honcho_actors.capture.schema import MIGRATIONS
 from honcho_actors.model import ReceiptState, SkipReason
 from honcho_actors.privacy import identity as identities
 from honcho_actors.store import StoreFailed, StoreReason
-from supervision import Reason, ThreadActor, Waiter
+from supervision import Reason, ThreadActor, Token, Waiter
 
 LOCKED_FOR = 10.0
 """Seconds that captures wait for a file that another process holds."""
+EPISODE = 60.0
+"""Failures of one kind that are not further apart than this are one episode, and one warning."""
 TICK_BUSY = 0.25
 TICK_IDLE = 2.0
-_REOPEN_AFTER = 1.0
+_SHARE = 30.0
 
 
 class Tick:
@@ -60,7 +62,10 @@ class OutboxWriter(ThreadActor):
         self._version = -1
         self._dirty = True
         self._flushes: list[_Flush] = []
-        self._opened_at = -_REOPEN_AFTER
+        self._ticking: Token | None = None
+        self._episode = ("", 0.0)
+        self._cost = 0.0
+        """Seconds that must lie between two counts of the outbox, so that counting never takes much of this thread."""
 
     def on_start(self) -> None:
         self._core.writer = self.actor_ref
@@ -105,8 +110,6 @@ class OutboxWriter(ThreadActor):
         while True:
             try:
                 self._commit(prepared)
-                if self._core.trouble.reason:
-                    self._core.trouble = Trouble()
                 break
             except StoreFailed as failed:
                 locked = failed.reason is StoreReason.LOCKED
@@ -166,7 +169,11 @@ class OutboxWriter(ThreadActor):
                 connection.execute("ROLLBACK")
             self._conversations.forget()
             raise
-        self._dirty = True
+        if self._core.trouble.reason:
+            self._core.trouble = Trouble()
+        if not self._dirty:
+            self._dirty = True
+            self._tick_in(max(TICK_BUSY, self._cost))
         for (item, _), result in zip(prepared, results, strict=True):
             self._announce(item, result)
         if work:
@@ -225,7 +232,9 @@ class OutboxWriter(ThreadActor):
     def _refuse(self, group: list[Item], failed: StoreFailed) -> None:
         """Nothing of this group is stored; each caller hears so. One warning for an episode, not for a turn."""
         trouble = Trouble(failed.reason.value, str(failed))
-        if self._core.trouble.reason != trouble.reason:
+        episode = (trouble.reason, time.monotonic())
+        before, self._episode = self._episode, episode
+        if before[0] != episode[0] or episode[1] - before[1] > EPISODE:
             log.warning("the outbox can't be written: %s; turns are not captured until it can", failed)
         self._core.trouble = trouble
         captures = self._core.ports.meters.captures
@@ -302,7 +311,9 @@ class OutboxWriter(ThreadActor):
             if self._age.boot == "":
                 self._save_age(core.ports.read_clock())
             if self._dirty or core.counts is None or core.counts.turns:
+                began = time.perf_counter()
                 self._publish(connection)
+                self._cost = _SHARE * (time.perf_counter() - began)
             self._dirty = False
             if self._flushes:
                 self._answer_flushes(connection)
@@ -317,7 +328,12 @@ class OutboxWriter(ThreadActor):
                 self._close()
             elif reason is not StoreReason.LOCKED:
                 core.trouble = Trouble(reason.value, str(failed))
-        self.send_after(TICK_BUSY if self._flushes or self._dirty else TICK_IDLE, Tick())
+        self._tick_in(max(TICK_BUSY, self._cost) if self._flushes or self._dirty else TICK_IDLE)
+
+    def _tick_in(self, seconds: float) -> None:
+        if self._ticking is not None:
+            self._ticking.cancel()
+        self._ticking = self.send_after(seconds, Tick())
 
     def _publish(self, connection: sqlite3.Connection) -> None:
         core = self._core
