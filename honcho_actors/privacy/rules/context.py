@@ -31,10 +31,25 @@ _ODD: Final = re.compile(r"\d|[a-z][A-Z]|\w[!@#$%^&*+=~?|][\w!]|[\"'`“«]\w")
 _LONG: Final = re.compile(r"[!-~]{16}")
 _DIGITS: Final = re.compile(r"\d{4}")
 _PAUSE: Final = re.compile(r"[.;,!?\n。；，]")
-_JUST_AFTER: Final = re.compile(r"[ \t:=\"'`(\[{<>*_«“是]{0,8}(?:\S{1,3}[ \t]{1,2}){0,1}")
+_JUST_AFTER: Final = re.compile(r"[ \t:=\"'`(\[{<>*_«“是]{0,8}")
 _FAR_CHARS: Final = {PASSWORD: 10, KEY: 16, HINT: 16, PIN: 1 << 30}
 """A shorter word is no candidate unless something joins it to the credential word."""
 
+_NOTHING_YET: Final = re.compile(r"[\s:=>\"'`(\[{*_-]{0,16}(?:is|are)?[\s:=]{0,4}")
+_PIN_DIGITS: Final = re.compile(r"[#*]?\d{4,8}[#*]?")
+_CODE_GROUPS: Final = re.compile(r"[0-9A-Za-z]{3,6}(?:-[0-9A-Za-z]{3,6}){1,5}")
+_FEWEST_DIGITS: Final = {PASSWORD: 4, KEY: 8, HINT: 16}
+_PHRASE: Final = re.compile(
+    r"(?:[ \t]{0,2}(?:is|was|:|=|es|ist|est|lautet)[ \t]{1,2}|[ \t]{0,2}[:=][ \t]{0,2})"
+    r"(?:[\"'`“«][a-z]{3,12}(?:[ -][a-z]{3,12}){2,9}[\"'`”»]"
+    r"|[a-z]{3,12}(?: [a-z]{3,12}){3,9}(?: \d{1,4})?[.]?(?:\n|\Z))"
+)
+"""A passphrase of words: in quotes, or the rest of the line."""
+
+_SENTENCE: Final = re.compile(
+    r"\b(?:the|and|for|are|was|has|have|not|but|its|our|his|her|you|your|this|that|with|from|must|should|can|will|may|too|very|"
+    r"required|needed|stored|wrong|correct|only|when|where|before|after|que|con|los|las|und|der|die|das|les|des|pour|est)\b"
+)
 _OPTION: Final = re.compile(r"(?:^|\s)--?[\w-]{0,40}$")
 _UNQUOTED: Final = re.compile(r"[^\s\"'`<>“”»]{1,256}")
 _CUTS: Final = re.compile(r"[;&,](?=\S{0,256})")
@@ -66,13 +81,15 @@ def find(text: str, low: str) -> str | None:
     for (start, end, kind), (following, _, following_kind) in zip(hits, [*hits[1:], (size, size, PIN)], strict=False):
         if rule := _assigned(text, low, start, end, kind):
             return rule
+        if kind == PASSWORD and (phrase := _PHRASE.match(low, end)) and not _SENTENCE.search(phrase[0], 5):
+            return "password"
         stop = min(size, end + AFTER_CHARS)
         if following_kind <= kind:
             stop = min(stop, following)
         if _promising(text, end, stop, kind) and (rule := _said(text, low, end, stop, kind)):
             return rule
         begin = max(before, start - BEFORE_CHARS)
-        if kind != PIN and begin < start and _promising(text, begin, start, kind):
+        if begin < start and _promising(text, begin, start, kind):
             near = low[max(0, start - 40) : start]
             if any(mark in near for mark in _BACK) and (rule := _said_before(text, begin, start, kind)):
                 return rule
@@ -123,7 +140,7 @@ def _kind(text: str, low: str, at: int, word: Word) -> int:
     before = low[max(0, at - 24) : at]
     if word.kind == PIN:
         if word.root not in ("code", "combination"):
-            return PIN
+            return NEITHER if before.endswith(("gpio ", "digital ", "analog ", "header ")) else PIN
         if words.BACKUP.search(before):
             return PASSWORD
         return PIN if words.CODES.search(before) else NEITHER
@@ -160,7 +177,7 @@ def _assigned(text: str, low: str, start: int, end: int, kind: int) -> str | Non
     whole = found[0].rstrip("\\")
     value = values.trimmed(_CUTS.split(whole, 1)[0] or whole) if not opened else whole
     if kind == PIN:
-        return "pin" if operator and value.isdigit() and 4 <= len(value) <= 8 else None
+        return "pin" if operator and _PIN_DIGITS.fullmatch(value) else None
     much = values.strength(value)
     if kind == PASSWORD:
         if much >= values.FAIR and (
@@ -194,6 +211,12 @@ def _stands_alone(text: str, join: re.Match[str], found: re.Match[str], value: s
 def _said(text: str, low: str, end: int, stop: int, kind: int) -> str | None:
     """A credential said after its word, in a sentence."""
     words_between = 0
+    line_end = text.find("\n", end, stop)
+    if line_end >= 0 and not _NOTHING_YET.fullmatch(text, end, line_end):
+        stop = line_end
+    elif line_end >= 0:
+        following = _TOKEN.search(text, line_end, stop)
+        stop = following.start() + 1 if following else line_end
     for found in _TOKEN.finditer(text, end):
         at = found.start()
         if at >= stop:
@@ -206,17 +229,23 @@ def _said(text: str, low: str, end: int, stop: int, kind: int) -> str | None:
         near = (
             joined or _connected(low, at) or (not words_between and end < at and _JUST_AFTER.fullmatch(text, end, at))
         )
-        if not near and len(token) < _FAR_CHARS[kind]:
+        foreign = kind == PASSWORD and low[end - 1] > "\u02af"
+        if not near and not foreign and len(token) < _FAR_CHARS[kind]:
             if token[-1] in ".!?" and at > end:
                 break
             words_between += 1
             continue
         value = values.trimmed(token.lstrip(":=->") if joined else token)
         if kind == PIN:
-            if near and value.isdigit() and 4 <= len(value) <= 8:
+            if near and _PIN_DIGITS.fullmatch(value):
                 return "pin"
             continue
+        if near and value.isdigit() and len(value) >= _FEWEST_DIGITS[kind] and words_between <= 3:
+            return "password" if kind == PASSWORD else "secret"
+        if near and kind == PASSWORD and "code" in low[end - 5 : end] and _CODE_GROUPS.fullmatch(value):
+            return "password"
         much = values.strength(value)
+        near = near or (much == values.STRONG and low[end - 1] > "\u02af")
         if _is_enough(kind, much, len(value), bool(near)) or (
             kind == HINT and much == values.RANDOM and words_between <= 2 and not _PAUSE.search(text, end, at)
         ):
@@ -242,20 +271,20 @@ def _connected(low: str, at: int) -> bool:
 
 def _said_before(text: str, begin: int, start: int, kind: int) -> str | None:
     """A credential said before its word: *... as the password*."""
-    last: tuple[int, int, str] | None = None
+    enough = values.FAIR if kind == PASSWORD else values.STRONG if kind == KEY else values.RANDOM
+    end = 0
     for found in _TOKEN.finditer(text, begin, start):
         token = found[0]
         if token.isalpha() and (token.islower() or token.istitle()):
             continue
         value = values.trimmed(token)
+        if kind == PIN:
+            end = found.end() if _PIN_DIGITS.fullmatch(value) else end
+            continue
         much = values.strength(value)
-        if much >= values.FAIR:
-            last = (found.end(), much, value)
-    if last is None:
+        if much >= enough and (much > values.FAIR or any(map(str.isdigit, value))):
+            end = found.end()
+    between = text[end:start].lower().lstrip(".,;:!?")
+    if not end or "\n" in between or not words.BACKWARDS.fullmatch(between):
         return None
-    end, much, value = last
-    enough = values.FAIR if kind == PASSWORD else values.STRONG if kind == KEY else values.RANDOM
-    if much < enough or (much == values.FAIR and not any(map(str.isdigit, value))):
-        return None
-    between = text[end:start].lower()
-    return "secret" if words.BACKWARDS.fullmatch(between.lstrip(".,;:!?")) and "\n" not in between else None
+    return "pin" if kind == PIN else "secret"

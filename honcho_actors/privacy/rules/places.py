@@ -56,13 +56,18 @@ _PAIR_CONTEXT: Final = re.compile(
 )
 
 
+_WIFI: Final = re.compile(r"WIFI:(?:[A-OQ-Z]:[^;\n]{0,64};){0,4}P:[^;\n]{4,64};")
+
+
 def find_address(text: str) -> str | None:
     """A URL that carries a user's password. The passwords of documentation (`user:password@`, `guest:guest@`) are
     none."""
-    for found in _URL.finditer(text):
+    for found in _URL.finditer(text) if "@" in text and "://" in text else ():
         user, secret = found[1].lower(), found[2].lower()
         if secret not in _EXAMPLES and secret != user and not values.is_placeholder(found[2]):
             return "url"
+    if "WIFI:" in text and _WIFI.search(text):
+        return "url"
     return None
 
 

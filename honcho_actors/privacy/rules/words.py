@@ -96,6 +96,7 @@ _ALL: Final = (
         rf"mdp|{_END}",
         rf"senha|s?{_END}",
         rf"creds|{_END}",
+        rf"clave|{_END}",
         rf"hasl|[oae]{_END}",
         rf"sandi|{_END}",
         rf"sifre|\w{{0,4}}{_END}",
@@ -148,9 +149,9 @@ _ALL: Final = (
         HINT,
         rf"seed|{_END}",
         rf"cookie|{_END}",
+        rf"auth|{_END}",
         rf"sessionid|{_END}",
         rf"jeton|{_END}",
-        rf"clave|{_END}",
         rf"llave|{_END}",
         rf"clé|{_END}",
         rf"clef|{_END}",
@@ -246,7 +247,7 @@ _LOWERS: Final = """
     answer event message page next prev previous continuation pagination start end max min total input output
     prompt completion commit build trace request cursor lexer stop pad mask special translation i18n locale
     label json yaml bucket s3 kv group join video playlist document boarding bus season train ski day error
-    status zip post area source country qr bar exit return response http dress discount promo coupon voucher
+    status zip post area source country qr bar exit gpio return response http dress discount promo coupon voucher
     """
 
 
