@@ -119,8 +119,8 @@ def test_H1_here_every_order_of_an_ask_and_a_stop_answers_the_asker() -> None:
         return [lambda: run_thread(life, Birth(OnThread), handshake), ask], check
 
     with step_locks([supervision.life, supervision.oneshot]):
-        orders = Interleavings("supervision/life.py", preemptions=2).explore(build)
-    assert orders > 100
+        orders = Interleavings("supervision/life.py", preemptions=1).explore(build)
+    assert orders > 20
 
 
 # --- H2: a BaseException in a handler

@@ -9,9 +9,12 @@ from __future__ import annotations
 
 import sys
 import threading
+from _thread import allocate_lock as real_lock
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from queue import Empty
 from types import FrameType
 from typing import Any
 
@@ -60,6 +63,36 @@ class StepLock:
         self.release()
 
 
+class StepQueue:
+    """A `SimpleQueue` whose waiting reader is known to the checker."""
+
+    def __init__(self) -> None:
+        self.items: deque[Any] = deque()
+
+    @property
+    def held(self) -> bool:
+        """Whether a reader would wait."""
+        return not self.items
+
+    def get(self) -> Any:
+        me = _running()
+        assert me is not None, "the checker itself would wait for an item"
+        while not self.items:
+            me[0].wait_for(me[1], self, timed=False)
+        return self.items.popleft()
+
+    def get_nowait(self) -> Any:
+        if not self.items:
+            raise Empty
+        return self.items.popleft()
+
+    def put(self, item: Any) -> None:
+        self.items.append(item)
+
+    def qsize(self) -> int:
+        return len(self.items)
+
+
 _local = threading.local()
 
 
@@ -67,14 +100,20 @@ def _running() -> tuple[_Run, int] | None:
     return getattr(_local, "run", None)
 
 
+def _baton() -> Any:
+    lock = real_lock()
+    lock.acquire()
+    return lock
+
+
 class _Run:
     def __init__(self, workers: list[Callable[[], object]], files: tuple[str, ...], opcodes: bool) -> None:
         self.files = files
         self.opcodes = opcodes
-        self.go = [threading.Semaphore(0) for _ in workers]
-        self.back = threading.Semaphore(0)
+        self.go = [_baton() for _ in workers]
+        self.back = _baton()
         self.done = [False] * len(workers)
-        self.waiting: list[StepLock | None] = [None] * len(workers)
+        self.waiting: list[StepLock | StepQueue | None] = [None] * len(workers)
         self.timed = [False] * len(workers)
         self.expire = [False] * len(workers)
         self.errors: list[BaseException] = []
@@ -118,7 +157,7 @@ class _Run:
         if self.cut:
             raise _Cut
 
-    def wait_for(self, index: int, lock: StepLock, *, timed: bool) -> bool:
+    def wait_for(self, index: int, lock: StepLock | StepQueue, *, timed: bool) -> bool:
         """Pause until the lock is free; True when a timed wait ran out instead, because nobody else could go on."""
         self.waiting[index] = lock
         self.timed[index] = timed

@@ -1,0 +1,292 @@
+"""The few places where threads meet, in every order that one or two preemptions allow (`INTERLEAVE_MORE=1`: one more).
+
+Mailbox (put and close), exit cell (end and watch), reply (complete, read, give up), waiter (resolve, bind, expire), the wake-up of
+a parked task. Each check also runs against a version with the promise broken on purpose, to show that the checker sees it.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+import supervision.life
+import supervision.oneshot
+from supervision import Killed, NoProc, Normal, Shutdown, Waiter, monitor
+from supervision._process import Ref, Reply
+from supervision.birth import Birth, Handshake
+from supervision.life import TaskLife, ThreadLife
+from supervision.oneshot import OneShot
+from supervision.task_actor import TaskActor, _loop
+from supervision.thread_actor import run_thread
+from tests.supervision.support.interleave import BadOrder, Interleavings, StepQueue, step_locks
+from tests.supervision.test_holes import OnThread, _Quiet, new_life
+
+LIFE = ("supervision/life.py",)
+MORE = int(os.environ.get("INTERLEAVE_MORE", "0"))
+
+
+@pytest.fixture(autouse=True)
+def locks() -> Iterator[None]:
+    with step_locks([supervision.life, supervision.oneshot]):
+        yield
+
+
+class OnLoop(TaskActor):
+    def on_receive(self, message: Any) -> Any:
+        return message
+
+
+# --- mailbox
+
+
+def test_a_message_is_taken_or_refused_when_put_and_close_race() -> None:
+    def build() -> Any:
+        life = new_life()
+        heard: list[str] = []
+
+        def tell() -> None:
+            try:
+                life.put("hello")
+                heard.append("accepted")
+            except NoProc:
+                heard.append("refused")
+
+        def check() -> None:
+            left = [item for item in _rest(life) if item[0] == "hello"]
+            assert len(heard) == 1
+            assert not left, "a message lies in a mailbox that nobody reads"
+
+        return [tell, lambda: life.finish(Normal())], check
+
+    assert Interleavings(*LIFE, preemptions=2 + MORE).explore(build) > 8
+
+
+def test_two_askers_and_a_close_leave_nobody_without_an_answer() -> None:
+    def build() -> Any:
+        life = new_life()
+        replies: list[Reply[Any]] = []
+
+        def ask() -> None:
+            replies.append(Ref(life).ask("hello", block=False))
+
+        def check() -> None:
+            assert len(replies) == 2
+            assert all(reply.settled for reply in replies)
+
+        return [ask, ask, lambda: life.finish(Normal())], check
+
+    assert Interleavings(*LIFE, preemptions=1 + MORE).explore(build) > 8
+
+
+def test_the_checker_sees_a_mailbox_that_looks_before_it_puts_only(monkeypatch: pytest.MonkeyPatch) -> None:
+    def put(self: ThreadLife, message: Any, reply: Any = None) -> None:
+        if self.closed:
+            raise NoProc("closed")
+        _between(self)
+        self.queue.put((message, reply))
+
+    monkeypatch.setattr(ThreadLife, "put", put)
+
+    def build() -> Any:
+        life = new_life()
+        replies: list[Reply[Any]] = []
+
+        def check() -> None:
+            assert replies[0].settled
+
+        return [lambda: replies.append(Ref(life).ask(1, block=False)), lambda: life.finish(Normal())], check
+
+    with pytest.raises(BadOrder):
+        Interleavings(*LIFE, "test_interleavings.py", preemptions=1 + MORE).explore(build)
+
+
+def _between(life: ThreadLife) -> None:
+    """A line at which another thread may come in."""
+
+
+# --- a kill against the turn of a thread
+
+
+def test_an_asker_is_answered_once_when_a_kill_meets_its_turn() -> None:
+    def build() -> Any:
+        life = new_life()
+        life.queue = StepQueue()  # type: ignore[assignment]
+        handshake = Handshake(life)
+        reply: Reply[Any] = Ref(life).ask("hello", block=False)
+        settled: list[Any] = []
+        downs: list[Any] = []
+        reply.subscribe(lambda: settled.append(reply._outcome))
+        monitor(life.ref, downs.append)
+
+        def check() -> None:
+            assert len(settled) == 1, "not exactly one answer"
+            assert [down.reason for down in downs] == [Killed()]
+
+        return [lambda: run_thread(life, Birth(OnThread), handshake), life.kill], check
+
+    assert Interleavings(*LIFE, preemptions=1 + MORE).explore(build) > 8
+
+
+# --- exit cell
+
+
+def test_a_watcher_hears_once_or_is_told_that_it_is_too_late() -> None:
+    def build() -> Any:
+        life = new_life()
+        heard: list[Any] = []
+
+        def check() -> None:
+            assert len(heard) == 1, f"{len(heard)} Downs"
+            assert life.reason in (Normal(), Shutdown())
+
+        workers = [
+            lambda: monitor(life.ref, heard.append),
+            lambda: life.finish(Normal()),
+            lambda: life.finish(Shutdown()),
+        ]
+        return workers, check
+
+    assert Interleavings("supervision/life.py", "supervision/monitor.py", preemptions=1 + MORE).explore(build) > 8
+
+
+# --- reply
+
+
+def test_a_reply_is_completed_once_and_every_reader_gets_the_same() -> None:
+    def build() -> Any:
+        reply: Reply[Any] = Reply()
+        won: list[bool] = []
+        read: list[Any] = []
+
+        def check() -> None:
+            assert sorted(won) == [False, True]
+            assert read[0] == reply.get()
+
+        workers = [
+            lambda: won.append(reply.succeed("one")),
+            lambda: won.append(reply.succeed("two")),
+            lambda: read.append(reply.get()),
+        ]
+        return workers, check
+
+    assert Interleavings("supervision/oneshot.py", preemptions=1 + MORE).explore(build) > 8
+
+
+def test_a_reader_whose_time_is_up_still_takes_a_reply_that_is_there() -> None:
+    def build() -> Any:
+        outcome = OneShot()
+        seen: list[bool] = []
+
+        def check() -> None:
+            assert len(seen) == 1
+            assert outcome._callbacks is None
+
+        return [lambda: outcome.settle(1), lambda: seen.append(outcome.block(5.0))], check
+
+    assert Interleavings("supervision/oneshot.py", preemptions=1 + MORE).explore(build) > 8
+
+
+# --- waiter
+
+
+def test_a_waiter_is_resolved_once_by_result_down_or_deadline() -> None:
+    def build() -> Any:
+        life = new_life()
+        waiter: Waiter[str] = Waiter(on_deadline="too late")
+        called: list[str] = []
+        won: list[bool] = []
+        waiter.add_done_callback(lambda done: called.append(done.value))
+
+        def check() -> None:
+            assert len(called) == 1
+            assert waiter.cause in ("result", "deadline", "down")
+            assert not life.watchers
+
+        workers = [
+            lambda: waiter.bind(life.ref, lambda down: "down"),
+            lambda: won.append(waiter.resolve("result")),
+            lambda: won.append(waiter.expire()),
+        ]
+        return workers, check
+
+    assert Interleavings("supervision/waiter.py", preemptions=1 + MORE).explore(build) > 8
+
+
+def test_a_waiter_that_is_bound_while_the_actor_ends_is_resolved() -> None:
+    def build() -> Any:
+        life = new_life()
+        waiter: Waiter[str] = Waiter()
+
+        def check() -> None:
+            assert waiter.resolved
+            assert waiter.value == "down"
+
+        return [lambda: waiter.bind(life.ref, lambda down: "down"), lambda: life.finish(Normal())], check
+
+    assert Interleavings("supervision/waiter.py", "supervision/life.py", preemptions=1 + MORE).explore(build) > 8
+
+
+# --- the wake-up of a task
+
+
+class _Gate:
+    def __await__(self) -> Iterator[Any]:
+        yield self
+
+
+def task_life() -> tuple[TaskLife, list[Any]]:
+    """A task's life without a loop, and the list of the times that it was fired."""
+    life = TaskLife(_Quiet(), OnLoop, 100, "task#1", 1)  # type: ignore[arg-type]
+    life.host.burst = 64
+    life.ref = Ref(life)
+    fired: list[Any] = []
+    life.gate = _Gate()  # type: ignore[assignment]
+    life.place = SimpleNamespace(fire=fired.append, cancel=lambda life: False)
+    return life, fired
+
+
+def test_a_task_that_parks_while_a_message_comes_is_woken() -> None:
+    def build() -> Any:
+        life, fired = task_life()
+        loop = _loop(OnLoop.create(life, (), {}), life)
+
+        def check() -> None:
+            assert not life.box or fired, "a message lies in the mailbox of a task that sleeps"
+            loop.close()
+
+        return [lambda: loop.send(None), lambda: life.put("hello")], check
+
+    assert Interleavings("supervision/life.py", "supervision/task_actor.py", preemptions=2 + MORE).explore(build) > 8
+
+
+def test_a_task_that_parks_while_it_is_asked_to_stop_is_woken() -> None:
+    def build() -> Any:
+        life, fired = task_life()
+        loop = _loop(OnLoop.create(life, (), {}), life)
+        parked: list[bool] = []
+
+        def run() -> None:
+            try:
+                loop.send(None)
+                parked.append(True)
+            except StopIteration:
+                parked.append(False)
+
+        def check() -> None:
+            assert not parked[0] or fired
+            loop.close()
+
+        return [run, lambda: life.ask_stop(Normal())], check
+
+    assert Interleavings("supervision/life.py", "supervision/task_actor.py", preemptions=2 + MORE).explore(build) > 8
+
+
+def _rest(life: ThreadLife) -> list[tuple[Any, Any]]:
+    items = []
+    while life.queue.qsize():
+        items.append(life.queue.get_nowait())
+    return items
