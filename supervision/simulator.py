@@ -19,6 +19,7 @@ import random
 from _thread import get_ident
 from collections import deque
 from collections.abc import Callable, Coroutine
+from contextvars import Context
 from typing import Any, Self, TypeVar
 
 from supervision._asyncio import Gate, VirtualLoop
@@ -58,7 +59,7 @@ class SimClock(Clock):
 class SimLife(ThreadLife):
     """A thread actor without a thread."""
 
-    __slots__ = ("actor", "birth", "box", "handshake", "hung", "scheduled")
+    __slots__ = ("actor", "birth", "box", "context", "handshake", "hung", "scheduled")
 
     host: Simulator
 
@@ -71,6 +72,7 @@ class SimLife(ThreadLife):
         self.actor: Process | None = None
         self.hung = False
         self.scheduled = False
+        self.context = Context()
 
     def wake(self) -> None:
         if not self.scheduled and not self.ended:
@@ -98,7 +100,10 @@ class SimLife(ThreadLife):
         return self.host.current is self
 
     def step(self) -> None:
-        """One message, or the beginning, or the end."""
+        """One message, or the beginning, or the end, in the context that the actor was started with."""
+        self.context.run(self._step)
+
+    def _step(self) -> None:
         self.scheduled = False
         if self.ended or self.hung:
             return
@@ -301,6 +306,8 @@ class Simulator(Host):
             return
         assert isinstance(life, SimLife)
         life.birth = birth
+        if birth.context is not None:
+            life.context = birth.context
         life.handshake = handshake
         life.wake()
 
