@@ -420,7 +420,8 @@ def test_H10_stock_the_interpreter_waits_for_a_hung_actor() -> None:
             def on_receive(self, message): time.sleep(2.5)
         A.start().tell(1)
         import threading
-        threading.Thread(target=lambda: (time.sleep(0.2), pykka.ActorRegistry.stop_all(block=False)), daemon=True).start()
+        stop = lambda: (time.sleep(0.2), pykka.ActorRegistry.stop_all(block=False))
+        threading.Thread(target=stop, daemon=True).start()
     """
     assert _exit_seconds(body) > 2.0
 

@@ -1,7 +1,9 @@
-"""The few places where threads meet, in every order that one or two preemptions allow (`INTERLEAVE_MORE=1`: one more).
+"""The few places where threads meet, in every order that one or two preemptions allow (`INTERLEAVE_MORE=1`: one
+more).
 
-Mailbox (put and close), exit cell (end and watch), reply (complete, read, give up), waiter (resolve, bind, expire), the wake-up of
-a parked task. Each check also runs against a version with the promise broken on purpose, to show that the checker sees it.
+Mailbox (put and close), exit cell (end and watch), reply (complete, read, give up), waiter (resolve, bind, expire),
+the wake-up of a parked task. Each check also runs against a version with the promise broken on purpose, to show that
+the checker sees it.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """An interleaving checker: runs a few threads line by line in every order that up to n preemptions allow.
 
-Not luck: the orders are enumerated, and a failing one is printed and replays. A thread is paused before each line of the files
-under test (`opcodes=True`: before each bytecode), and goes on when the checker says so. Locks that the code under test
-makes are replaced by `StepLock`s, so that a paused owner blocks others in a way that the checker sees.
+Not luck: the orders are enumerated, and a failing one is printed and replays. A thread is paused before each line of
+the files under test (`opcodes=True`: before each bytecode), and goes on when the checker says so. Locks that the code
+under test makes are replaced by `StepLock`s, so that a paused owner blocks others in a way that the checker sees.
 """
 
 from __future__ import annotations
@@ -228,7 +228,9 @@ class Interleavings:
         self.limit = limit
 
     def explore(self, build: Build) -> int:
-        """Run `build()`'s workers in every order and its check after each; the number of orders. Raises on the first bad."""
+        """Run `build()`'s workers in every order and its check after each; the number of orders. Raises on the first
+        bad.
+        """
         todo: list[list[int]] = [[]]
         runs = 0
         while todo:
