@@ -1,4 +1,4 @@
-"""Field cases of group E (uploads: durability, duplicates, order), by number, through the public entry and real HTTP."""
+"""Field cases of group E (uploads: durability, duplicates, order), by number, over real HTTP."""
 
 from __future__ import annotations
 

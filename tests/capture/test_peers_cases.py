@@ -92,15 +92,16 @@ def test_a_commit_later_than_the_settle_time_is_noticed_counted_and_named(
     honcho: str, workspace: str, state: Path
 ) -> None:
     late = [{"fault": "late_commit", "on": ["add_messages"], "delay": 1.6, "times": 1}]
-    with FaultProxyProcess(honcho, late) as proxy:
-        settings = {"workspace": workspace, "settle_time": 0.4, "delivery_timeout": 0.3}
-        with Rig(state, proxy.url, **settings) as rig:
-            receipt = rig.capture.capture(turn(1))
-            assert receipt.wait("delivered", 10.0) is ReceiptState.DELIVERED
-            until = time.monotonic() + 15.0
-            while not rig.capture.status().get("doubled") and time.monotonic() < until:
-                time.sleep(0.05)
-            assert rig.capture.status()["doubled"] == 2
+    with (
+        FaultProxyProcess(honcho, late) as proxy,
+        Rig(state, proxy.url, workspace=workspace, settle_time=0.4, delivery_timeout=0.3) as rig,
+    ):
+        receipt = rig.capture.capture(turn(1))
+        assert receipt.wait("delivered", 10.0) is ReceiptState.DELIVERED
+        until = time.monotonic() + 15.0
+        while not rig.capture.status().get("doubled") and time.monotonic() < until:
+            time.sleep(0.05)
+        assert rig.capture.status()["doubled"] == 2
     deliveries = [message["metadata"]["delivery_id"] for message in stored(honcho, "s", workspace)]
     assert len(deliveries) == 4
     assert len(set(deliveries)) == 1
