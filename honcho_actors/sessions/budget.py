@@ -30,10 +30,10 @@ def bpe_counter() -> Counter:
     """An exact counter for recent OpenAI models, from the extra `tokens`. Raises ImportError without it."""
     import bpe_openai
 
-    encoder = bpe_openai.cl100k_base()
+    encoding = bpe_openai.get_encoding("o200k_base")
 
     def count(text: str) -> int:
-        return int(encoder.count(text))
+        return len(encoding.encode_ordinary(text))
 
     return count
 

@@ -269,11 +269,15 @@ def test_a_share_never_gives_more_than_there_is_and_starves_nobody() -> None:
     assert share([0, 50], [9, 1], 20) == [0, 20]
 
 
-@pytest.mark.filterwarnings("ignore:open_binary is deprecated:DeprecationWarning")
 def test_another_counter_can_be_plugged_in_and_is_obeyed() -> None:
     words = Limits(160, 600, lambda text: len(text.split()))
     text = stable(Recalled("fact " * 3000), words)
     assert 100 < len(text.split()) <= 160
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+def test_an_exact_counter_of_the_extra_is_obeyed_too() -> None:
+    pytest.importorskip("bpe_openai")
     exact = Limits(300, 600, bpe_counter())
     text = stable(Recalled("fact " * 3000), exact)
     assert 100 < exact.counter(text) <= 300
