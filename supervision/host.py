@@ -153,7 +153,7 @@ class Host:
     def abandoned(self, life: Any) -> None:
         """Count what was given up."""
         label = getattr(life, "label", "loop")
-        if getattr(life, "ended", False):
+        if getattr(life, "ended", False) is True:
             return
         self.given_up.add(life)
         self.report(ActorAbandoned(label, len(self.given_up)))
