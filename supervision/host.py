@@ -214,8 +214,6 @@ class Host:
         """Roots first, in reverse; then who is left; then whoever did not go is killed. True when all went by
         themselves. `clock` measures the time-out: real threads end in real time, whatever the runtime's clock is.
         """
-        if running_loop() is not None:
-            raise WouldBlockLoop("a blocking close on a thread that runs an event loop; use `await runtime.aclose()`")
         gently = True
         deadline = clock.now() + timeout
         for root in reversed(list(self.roots)):

@@ -8,10 +8,11 @@ from contextvars import Context
 from typing import Any, Self
 
 from supervision import process_end
+from supervision._asyncio import running_loop
 from supervision.birth import Birth, Handshake
 from supervision.clock import Clock
 from supervision.control import Control
-from supervision.errors import CallingSelf
+from supervision.errors import CallingSelf, WouldBlockLoop
 from supervision.host import KILL_GRACE, MAX_ABANDONED, Host
 from supervision.life import Life, TaskLife, ThreadLife
 from supervision.loop import LoopRuntime
@@ -101,6 +102,8 @@ class ThreadRuntime(Host):
         own. Idempotent.
         """
         self.not_here()
+        if running_loop() is not None:
+            raise WouldBlockLoop("a blocking close on a thread that runs an event loop; use `await runtime.aclose()`")
         real = Clock()
         deadline = real.now() + timeout
         self.closing = True

@@ -1,0 +1,318 @@
+"""The event loop as a place for task actors: killed coroutines, blocked loops, blocking calls on the wrong thread."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from supervision import (
+    ActorAbandoned,
+    CallingSelf,
+    ChildSpec,
+    Down,
+    Killed,
+    LoopAbandoned,
+    NoProc,
+    Observer,
+    Strategy,
+    Supervisor,
+    TaskActor,
+    ThreadActor,
+    ThreadRuntime,
+    Waiter,
+    WouldBlockLoop,
+    monitor,
+)
+from tests.supervision.conftest import eventually
+
+
+class Witness(Observer):
+    def __init__(self) -> None:
+        self.seen: list[Any] = []
+
+    def observe(self, event: Any) -> None:
+        self.seen.append(event)
+
+
+class Worker(TaskActor):
+    """Runs what it is told to run."""
+
+    async def on_receive(self, message: Any) -> Any:
+        result = message(self) if callable(message) else message
+        return await result if asyncio.iscoroutine(result) else result
+
+
+class Caller(ThreadActor):
+    def on_receive(self, message: Any) -> Any:
+        return message(self) if callable(message) else message
+
+
+@pytest.fixture
+def witness() -> Witness:
+    return Witness()
+
+
+@pytest.fixture
+def watched(witness: Witness) -> Iterator[ThreadRuntime]:
+    """A runtime whose loop is given up after a fifth of a second."""
+    runtime = ThreadRuntime(witness, name="watched", heartbeat=0.2)
+    yield runtime
+    runtime.close(1.0)
+
+
+# --- kill
+
+
+def test_a_killed_task_is_cancelled_and_its_cleanup_runs_before_the_Down(rt: ThreadRuntime) -> None:
+    order: list[str] = []
+
+    async def work(_: Any) -> None:
+        try:
+            await asyncio.sleep(60)
+        finally:
+            await asyncio.sleep(0.01)
+            order.append("cleaned up")
+
+    ref = rt.spawn(Worker)
+    reply = ref.ask(lambda me: work(me), block=False)
+    ended: Waiter[str] = Waiter()
+    eventually(lambda: ref.life.current is not None)
+    ended.bind(ref, lambda down: order.append("down") or "down")  # type: ignore[func-returns-value]
+    ref.kill()
+    with pytest.raises(NoProc):
+        reply.get(timeout=0)
+    assert ended.result() == "down"
+    assert order == ["cleaned up", "down"]
+
+
+def test_a_coroutine_that_swallows_its_cancellation_is_fenced_and_counted(witness: Witness) -> None:
+    with ThreadRuntime(witness, kill_grace=0.05) as rt:
+        heard: list[Any] = []
+        listener = rt.spawn(type("Listener", (Caller,), {"on_receive": lambda self, message: heard.append(message)}))
+        release = threading.Event()
+
+        async def stubborn(_: Any) -> None:
+            while not release.is_set():
+                try:
+                    await asyncio.sleep(0.01)
+                except asyncio.CancelledError:
+                    pass
+            listener.tell("a late result")
+
+        ref = rt.spawn(Worker)
+        reply = ref.ask(lambda me: stubborn(me), block=False)
+        eventually(lambda: ref.life.current is not None)
+        ref.kill()
+        eventually(lambda: ref.exit_reason == Killed())
+        with pytest.raises(NoProc):
+            reply.get(timeout=0)
+        assert rt.abandoned_count == 1
+        release.set()
+        eventually(lambda: rt.abandoned_count == 0)
+        assert listener.ask("an honest message", timeout=5) is None
+        assert heard == ["an honest message"]
+        assert any(isinstance(event, ActorAbandoned) for event in witness.seen)
+
+
+def test_killing_one_task_leaves_its_neighbours_alone(rt: ThreadRuntime) -> None:
+    refs = [rt.spawn(Worker) for _ in range(50)]
+    replies = [ref.ask(lambda me: asyncio.sleep(0.2, "done"), block=False) for ref in refs]
+    for ref in refs[::2]:
+        ref.kill()
+    for number, reply in enumerate(replies):
+        if number % 2:
+            assert reply.get(timeout=5) == "done"
+        else:
+            with pytest.raises(NoProc):
+                reply.get(timeout=5)
+
+
+def test_messages_of_a_task_actor_are_handled_one_at_a_time_in_order(rt: ThreadRuntime) -> None:
+    log: list[str] = []
+
+    async def slow(name: str) -> None:
+        log.append(f"{name} begins")
+        await asyncio.sleep(0.005)
+        log.append(f"{name} ends")
+
+    ref = rt.spawn(Worker)
+    for name in "abc":
+        ref.tell(lambda me, name=name: slow(name))
+    ref.ask("done", timeout=5)
+    assert log == [f"{name} {what}" for name in "abc" for what in ("begins", "ends")]
+
+
+def test_an_actor_with_a_long_mailbox_lets_others_have_their_turn(rt: ThreadRuntime) -> None:
+    busy, other = rt.spawn(Worker), rt.spawn(Worker)
+    gate = threading.Event()
+    count = [0]
+
+    def step(me: Any) -> None:
+        count[0] += 1
+
+    busy.tell(lambda me: gate.wait(5) and None)
+    for _ in range(2_000):
+        busy.tell(step)
+    seen = other.ask(lambda me: count[0], block=False)
+    gate.set()
+    assert seen.get(timeout=5) < 2_000
+
+
+# --- a blocked loop
+
+
+def test_a_blocked_loop_is_noticed_answered_counted_and_replaced(watched: ThreadRuntime, witness: Witness) -> None:
+    gate = threading.Event()
+    tree = Supervisor.start(watched, [ChildSpec("worker", Worker)], strategy=Strategy.ONE_FOR_ONE)
+    worker, neighbour = tree.which_child("worker").ref, watched.spawn(Worker)
+    downs: list[Down] = []
+    monitor(neighbour, downs.append)
+    blocking = worker.ask(lambda me: gate.wait(60), block=False)
+    innocent = neighbour.ask("hello", block=False)
+    for reply in (blocking, innocent):
+        with pytest.raises(NoProc):
+            reply.get(timeout=5)
+    assert [down.reason for down in downs] == [Killed("loop blocked")]
+    eventually(lambda: tree.which_child("worker").ref not in (None, worker))
+    assert tree.which_child("worker").ref.ask("a new loop", timeout=5) == "a new loop"
+    assert watched.loop.replaced == 1
+    assert watched.abandoned_count == 1
+    assert [event.actors for event in witness.seen if isinstance(event, LoopAbandoned)] == [2]
+    gate.set()
+    eventually(lambda: watched.abandoned_count == 0)
+
+
+def test_what_an_abandoned_loop_still_sends_is_dropped(watched: ThreadRuntime) -> None:
+    heard: list[Any] = []
+    listener = watched.spawn(type("Listener", (Caller,), {"on_receive": lambda self, message: heard.append(message)}))
+    waiter: Waiter[str] = Waiter()
+    gate = threading.Event()
+
+    def block(me: Any) -> None:
+        gate.wait(60)
+        listener.tell("late")
+        waiter.resolve("late")
+
+    worker = watched.spawn(Worker)
+    with pytest.raises(NoProc):
+        worker.ask(block, timeout=5)
+    gate.set()
+    eventually(lambda: watched.abandoned_count == 0)
+    listener.ask("in time", timeout=5)
+    assert heard == ["in time"]
+    assert not waiter.resolved
+
+
+def test_a_busy_loop_that_answers_is_left_alone(watched: ThreadRuntime) -> None:
+    worker = watched.spawn(Worker)
+    until = time.monotonic() + 0.7
+
+    async def busy(_: Any) -> str:
+        while time.monotonic() < until:
+            time.sleep(0.005)
+            await asyncio.sleep(0)
+        return "done"
+
+    assert worker.ask(lambda me: busy(me), timeout=5) == "done"
+    assert watched.loop.replaced == 0
+
+
+def test_a_closing_runtime_is_not_held_up_by_a_blocked_loop() -> None:
+    rt = ThreadRuntime()
+    gate = threading.Event()
+    entered = threading.Event()
+    rt.spawn(Worker).tell(lambda me: entered.set() or gate.wait(60))  # type: ignore[func-returns-value]
+    entered.wait(5)
+    began = time.monotonic()
+    assert rt.close(0.3) is False
+    assert time.monotonic() - began < 3.0
+    gate.set()
+
+
+# --- blocking where a loop runs
+
+
+def test_a_blocking_call_on_a_loop_raises_at_once(rt: ThreadRuntime) -> None:
+    thread, task = rt.spawn(Caller), rt.spawn(Worker)
+    pending = thread.ask(lambda me: time.sleep(0.2), block=False)
+
+    def all_of_them(me: Any) -> list[str]:
+        refused = []
+        calls = [
+            lambda: thread.ask("x"),
+            lambda: thread.stop(),
+            lambda: pending.get(),
+            lambda: Waiter().result(),
+            lambda: rt.spawn(Worker),
+            lambda: rt.close(),
+            lambda: Supervisor.start(rt, [], strategy=Strategy.ONE_FOR_ONE),
+        ]
+        for call in calls:
+            try:
+                call()  # type: ignore[no-untyped-call]
+            except WouldBlockLoop as error:
+                refused.append(str(error))
+        return refused
+
+    assert len(task.ask(all_of_them, timeout=5)) == 7
+    assert thread.ask("still there", timeout=5) == "still there"
+
+    async def on_a_loop_of_the_users() -> None:
+        with pytest.raises(WouldBlockLoop):
+            thread.ask("x")
+        assert await thread.aask("x", timeout=5) == "x"
+        assert await task.aask("x") == "x"
+
+    asyncio.run(on_a_loop_of_the_users())
+
+
+def test_coroutines_have_a_form_of_every_call(rt: ThreadRuntime) -> None:
+    async def main() -> None:
+        ref = await rt.aspawn(Worker)
+        assert await ref.aask("hello") == "hello"
+        tree = await Supervisor.astart(rt, [ChildSpec("a", Worker)], strategy=Strategy.ONE_FOR_ONE)
+        child = await tree.astart_child(ChildSpec("b", Worker))
+        assert await child.aask(1) == 1
+        await tree.aterminate_child("b")
+        child = await tree.arestart_child("b")
+        assert await child.aask(2) == 2
+        assert await tree.astop()
+        assert await ref.astop() is True
+        assert await ref.astop() is False
+        assert await rt.aclose() is True
+
+    asyncio.run(main())
+
+
+def test_an_actor_that_asks_itself_is_told_so(rt: ThreadRuntime) -> None:
+    ref = rt.spawn(Caller)
+    with pytest.raises(CallingSelf):
+        ref.ask(lambda me: me.actor_ref.ask("x"), timeout=5)
+
+
+def test_a_task_may_ask_another_task_on_the_same_loop(rt: ThreadRuntime) -> None:
+    first, second = rt.spawn(Worker), rt.spawn(Worker)
+    assert first.ask(lambda me: second.aask("through two"), timeout=5) == "through two"
+
+
+def test_a_coroutine_can_be_submitted_and_ends_with_the_loop(rt: ThreadRuntime) -> None:
+    assert rt.loop.submit(asyncio.sleep(0, "value")).get(timeout=5) == "value"
+    closed: list[str] = []
+
+    async def close_hook() -> None:
+        closed.append("hook")
+
+    async def begin() -> None:
+        rt.loop.at_close(close_hook)
+
+    rt.loop.submit(begin()).get(timeout=5)
+    endless = rt.loop.submit(asyncio.sleep(600))
+    rt.close()
+    with pytest.raises(NoProc):
+        endless.get(timeout=1)
+    assert closed == ["hook"]
