@@ -39,11 +39,11 @@ class Endpoint:
     """Path before `/v3`, without a trailing slash; mostly empty."""
     key: str | None = field(default=None, repr=False)
     allow_public_http: bool = False
+    origin: str = field(init=False)
 
-    @property
-    def origin(self) -> str:
+    def __post_init__(self) -> None:
         host = f"[{self.host}]" if ":" in self.host else self.host
-        return f"{self.scheme}://{host}:{self.port}"
+        object.__setattr__(self, "origin", f"{self.scheme}://{host}:{self.port}")
 
     @property
     def demands_private(self) -> bool:

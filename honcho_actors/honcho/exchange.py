@@ -74,7 +74,7 @@ class Caller:
         self._meters = meters
         self._reread = reread
         self._wall_clock = wall_clock
-        self._base: tuple[str, httpx.URL] | None = None
+        self._base: _Base | None = None
         self._rejected: str | None = None
         self._shown: dict[Area, str] = {}
         self.skipped: Counter[str] = Counter()
@@ -218,11 +218,12 @@ class Caller:
         trip.sent_at = asyncio.get_running_loop().time()
         whole = False
         try:
+            base = self._base_of(endpoint)
             target = endpoint.target(*path) + ("?" + urlencode(params) if params else "")
             request = httpx.Request(
                 op.method,
-                self._base_url(endpoint),
-                headers=_headers(endpoint, content),
+                base.url,
+                headers=base.with_body if content else base.without_body,
                 content=content or None,
                 extensions={"exchange": exchange, "endpoint": endpoint, "target": target.encode("ascii")},
             )
@@ -248,11 +249,12 @@ class Caller:
             if not whole:
                 exchange.abort()
 
-    def _base_url(self, endpoint: Endpoint) -> httpx.URL:
-        """The origin as httpx wants it, parsed once: parsing costs more than sending. The target travels beside it."""
-        if self._base is None or self._base[0] != endpoint.origin:
-            self._base = (endpoint.origin, httpx.URL(endpoint.origin))
-        return self._base[1]
+    def _base_of(self, endpoint: Endpoint) -> _Base:
+        """What every request to this endpoint shares."""
+        base = self._base
+        if base is None or base.endpoint is not endpoint:
+            base = self._base = _Base.of(endpoint)
+        return base
 
     def _out_of_time(self, op: Operation, trip: _Trip, now: float) -> Failure:
         sent = trip.exchange is not None and trip.exchange.all_sent()
@@ -312,13 +314,22 @@ def _open(op: Operation, breaker: Breaker, now: float) -> Failure:
     )
 
 
-def _headers(endpoint: Endpoint, content: bytes) -> dict[str, str]:
-    headers = {"accept": "application/json", "accept-encoding": "identity", "user-agent": "honcho-actors"}
-    if content:
-        headers["content-type"] = "application/json"
-    if endpoint.key is not None:
-        headers["authorization"] = f"Bearer {endpoint.key}"
-    return headers
+@dataclass(frozen=True, slots=True)
+class _Base:
+    """Origin and headers as httpx wants them, made once: parsing costs more than sending. The target travels beside."""
+
+    endpoint: Endpoint
+    url: httpx.URL
+    without_body: httpx.Headers
+    with_body: httpx.Headers
+
+    @classmethod
+    def of(cls, endpoint: Endpoint) -> _Base:
+        headers = {"accept": "application/json", "accept-encoding": "identity", "user-agent": "honcho-actors"}
+        if endpoint.key is not None:
+            headers["authorization"] = f"Bearer {endpoint.key}"
+        full = httpx.Headers({**headers, "content-type": "application/json"})
+        return cls(endpoint, httpx.URL(endpoint.origin), httpx.Headers(headers), full)
 
 
 async def _read(response: httpx.Response, raw_headers: Sequence[tuple[bytes, bytes]]) -> Reply | None:
