@@ -4,7 +4,8 @@ Promise: two different keys never get the same name. A key that is a legal name 
 shape that this module makes, is its own name. Every other key becomes a readable stem, two dashes and 128 bits of the
 SHA-256 of the *original* key in hex; since no key of that shape is taken over unchanged, the two kinds can't meet.
 Names are at most 100 characters (the limit of Honcho before 3.0.7; later 512), match `^[A-Za-z0-9_-]+$`, keep case,
-and depend on nothing but the key. Total: any string has a name, blank and lone surrogates included; whether a blank
+and depend on nothing but the key. A key that holds a credential shows
+nothing of itself in its name. Total: any string has a name, blank and lone surrogates included; whether a blank
 key may have one is `identity`'s business.
 """
 
@@ -13,8 +14,68 @@ from __future__ import annotations
 import hashlib
 import re
 
+from honcho_actors.privacy.rules import trie
+
 MAX_CHARS = 100
 DIGEST_CHARS = 32
+
+_TOKEN = re.compile(
+    "(?:"
+    + trie.pattern(
+        (
+            *(
+                "sk-",
+                "sk_",
+                "rk_",
+                "pk_",
+                "ghp_",
+                "gho_",
+                "ghs_",
+                "ghu_",
+                "ghr_",
+                "github_pat_",
+                "xoxb-",
+                "xoxp-",
+                "xoxa-",
+            ),
+            *(
+                "xoxs-",
+                "xapp-",
+                "AKIA",
+                "ASIA",
+                "AIza",
+                "eyJ",
+                "glpat-",
+                "gldt-",
+                "glrt-",
+                "hch-v",
+                "hf_",
+                "gsk_",
+                "npm_",
+            ),
+            *(
+                "pypi-",
+                "SG.",
+                "whsec_",
+                "shpat_",
+                "shpss_",
+                "dop_v1_",
+                "lin_api_",
+                "ntn_",
+                "hvs.",
+                "AGE-SECRET",
+                "pplx-",
+            ),
+            *("tvly-", "xai-", "nvapi-", "r8_", "dapi", ":AA"),
+        )
+    ).pattern
+    + ")[A-Za-z0-9_-]{12}"
+)
+_GIVEN = re.compile(
+    r"://[^/\s:@]{0,64}:[^/\s@]{1,128}@|(?i:pass(?:word|wd|phrase)?|pwd|secret|token|api[_-]?key)[=:][^\s]{4}"
+)
+"""Keys that hold a credential are not readable in a name. Never to be changed: it decides names that servers
+remember."""
 
 _CLEAN = re.compile(r"[A-Za-z0-9_-]{1,100}")
 _MADE = re.compile(r"--[0-9a-f]{32}\Z")
@@ -43,7 +104,7 @@ def workspace_id(key: str) -> str:
 def file_name(key: str) -> str:
     """A file name without extension, safe on every file system, case-insensitive ones and reserved device names
     included."""
-    if _CLEAN_FILE.fullmatch(key) and not _MADE.search(key) and not _DEVICE.fullmatch(key):
+    if _CLEAN_FILE.fullmatch(key) and not (_MADE.search(key) or _DEVICE.fullmatch(key) or _holds_secret(key)):
         return key
     return _made(key.lower(), key, "file")
 
@@ -56,18 +117,24 @@ def apart(key: str, *bounds: str) -> str:
     return _made(key, f"{len(bounds)}\x00" + "".join(f"{len(part)}:{part}" for part in (*bounds, key)), "apart")
 
 
+def _holds_secret(key: str) -> bool:
+    return (len(key) > 14 and _TOKEN.search(key) is not None) or (
+        (":" in key or "=" in key) and _GIVEN.search(key) is not None
+    )
+
+
 def _name(key: str, kind: str) -> str:
-    if _CLEAN.fullmatch(key) and not _MADE.search(key):
+    if _CLEAN.fullmatch(key) and not _MADE.search(key) and not _holds_secret(key):
         return key
     return _made(key, key, kind)
 
 
 def _made(readable: str, original: str, kind: str) -> str:
-    stem = _DIRT.sub("-", readable[:_STEM_LOOK])[:_STEM_CHARS].strip("-") or kind[0]
+    shown = "" if _holds_secret(original) else _DIRT.sub("-", readable[:_STEM_LOOK])[:_STEM_CHARS].strip("-")
     digest = hashlib.sha256(
         f"honcho-actors {kind if kind == 'apart' else 'key'} ".encode() + _bytes(original)
     ).hexdigest()
-    return f"{stem}--{digest[:DIGEST_CHARS]}"
+    return f"{shown or kind[0]}--{digest[:DIGEST_CHARS]}"
 
 
 def _bytes(key: str) -> bytes:

@@ -1,0 +1,2 @@
+"""Tests of the privacy room: the egress gate and its rules, names, identity, admission, the fence, and proofs over
+bytes."""
