@@ -346,9 +346,9 @@ class _Demo:
     def _scrape(self) -> dict[tuple[str, str], float]:
         """(name, labels) -> value of the running process; kept, because the next process counts from zero."""
         try:
-            reply = httpx.get(str(self._runtime.hello["metrics"]), timeout=5.0, trust_env=False)
+            reply = httpx.get(str(self._status()["endpoints"]["metrics"]), timeout=5.0, trust_env=False)
             reply.raise_for_status()
-        except httpx.HTTPError as error:
+        except (httpx.HTTPError, httpx.InvalidURL) as error:
             raise ProcessFailed(f"the metrics could not be scraped ({type(error).__name__})") from None
         found = {
             (sample.name, ",".join(f"{key}={value}" for key, value in sorted(sample.labels.items()))): sample.value

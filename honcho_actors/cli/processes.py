@@ -20,7 +20,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Final, Protocol, Self
 
-STARTED_WITHIN: Final = 20.0
+STARTED_WITHIN: Final = 60.0
 ENDED_WITHIN: Final = 8.0
 
 

@@ -41,6 +41,8 @@ class Board:
     metrics_url: str | None = None
     admin_url: str | None = None
     problems: tuple[str, ...] = ()
+    ports: dict[str, int] = field(default_factory=dict)
+    """Ports that were picked, so that a restart of the endpoint does not move it."""
 
 
 class AdminEndpoint(TaskActor):
@@ -55,7 +57,7 @@ class AdminEndpoint(TaskActor):
         self._file: Path | None = None
         self._token = ""
 
-    async def on_start(self) -> None:
+    async def on_start(self) -> None:  # type: ignore[override]
         board, settings = self._board, self._board.cell.current
         board.problems = ()
         board.metrics_url = board.admin_url = None
@@ -68,7 +70,7 @@ class AdminEndpoint(TaskActor):
             if port and self._write_file(settings.state_dir, f"http://127.0.0.1:{port}"):
                 board.admin_url = f"http://127.0.0.1:{port}"
 
-    def on_stop(self, reason: object) -> None:
+    def on_stop(self, reason: object) -> None:  # type: ignore[override]
         for door in self._doors:
             door.close()
         self._board.metrics_url = self._board.admin_url = None
@@ -78,13 +80,18 @@ class AdminEndpoint(TaskActor):
                     self._file.unlink()
 
     async def _open(self, door: Door, port: int, name: str) -> int:
-        try:
-            found = await door.start(port)
-        except OSError as error:
-            self._problem(f"{name} {port} cannot be used: {os.strerror(error.errno or 0).lower()}")
-            return 0
-        self._doors.append(door)
-        return found
+        for wanted in (self._board.ports.get(name, port), port):
+            try:
+                found = await door.start(wanted)
+            except OSError as error:
+                failed = error
+                continue
+            self._doors.append(door)
+            if port == 0:
+                self._board.ports[name] = found
+            return found
+        self._problem(f"{name} {port} cannot be used: {os.strerror(failed.errno or 0).lower()}")
+        return 0
 
     def _problem(self, text: str) -> None:
         self._board.problems = (*self._board.problems, text)

@@ -1,0 +1,217 @@
+"""The demo, as a newcomer runs it: a subprocess, real servers, real processes; ten long conversations through it."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+from honcho import Honcho
+
+from honcho_actors.cli.transcript import Transcript, read
+from honcho_actors.local.process import start
+from tests.support.transcripts import locomo, write
+
+ROOT = Path(__file__).resolve().parent.parent.parent
+NAMES = ("26", "30", "41", "42", "43", "44", "47", "48", "49", "50")
+
+
+def run(*arguments: str, temporary: Path, timeout: float = 90.0, **environ: str) -> subprocess.CompletedProcess[str]:
+    kept = {name: value for name, value in os.environ.items() if not name.startswith(("HONCHO_", "XDG_"))}
+    return subprocess.run(
+        [sys.executable, "-m", "honcho_actors.cli", "demo", *arguments],
+        env={**kept, "TMPDIR": str(temporary), **environ},
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=timeout,
+        check=False,
+    )
+
+
+@pytest.fixture
+def temporary(tmp_path: Path) -> Path:
+    folder = tmp_path / "tmp"
+    folder.mkdir()
+    return folder
+
+
+@pytest.fixture(scope="module")
+def done(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    """One run, told as JSON, and what it left behind."""
+    folder = tmp_path_factory.mktemp("demo")
+    home = folder / "home"
+    home.mkdir()
+    before = status()
+    finished = run("--json", "--pace", "0.1", temporary=folder, HOME=str(home))
+    assert finished.returncode == 0, finished.stderr
+    result: dict[str, Any] = json.loads(finished.stdout)
+    result["left"] = sorted(str(path) for path in folder.rglob("*") if path != home)
+    result["left_in_clone"] = sorted(set(status()) - set(before))
+    return result
+
+
+@pytest.mark.timeout(120)
+class TestBundled:
+    def test_everything_that_was_said_is_on_the_server_once_and_in_order(self, done: dict[str, Any]) -> None:
+        assert done["exact"] is True
+        assert sum(one["held"] for one in done["server"]) == done["utterances"] == 48
+        assert [(one["missing"], one["doubled"], one["in_order"]) for one in done["server"]] == [(0, 0, True)] * 3
+
+    def test_the_first_turn_of_a_new_person_waits_once_and_no_other_turn_waits(self, done: dict[str, Any]) -> None:
+        paths = [(row["conversation"], row["path"]) for row in done["rows"]]
+        assert [name for name, path in paths if path == "cold"] == ["boat-shed", "cello"]
+        assert all(row["waited_ms"] >= 200 for row in done["rows"] if row["path"] == "cold")
+        assert done["longest_warm_wait_ms"] < 50
+
+    def test_a_new_conversation_with_a_known_person_starts_warm_with_what_is_known(self, done: dict[str, Any]) -> None:
+        first = next(row for row in done["rows"] if row["conversation"] == "boat-sunday")
+        assert (first["path"], first["reason"]) == ("warm", "hit")
+        assert first["block_tokens"] > 0
+
+    def test_turns_go_on_during_the_outage_and_wait_in_the_outbox(self, done: dict[str, Any]) -> None:
+        assert done["outage"]["turns"] == 3
+        assert done["outage"]["pending"] == 3
+        assert done["outage"]["longest_wait_ms"] < 50
+
+    def test_after_the_outage_everything_is_delivered_as_the_server_says(self, done: dict[str, Any]) -> None:
+        assert done["recovery"]["flushed"] is True
+        assert done["recovery"]["held"] == done["recovery"]["said"]
+
+    def test_the_runtime_restarts_as_another_process_and_its_first_turn_is_restored(self, done: dict[str, Any]) -> None:
+        restart = done["restart"]
+        assert restart["before"] != restart["after"]
+        assert restart["exit_code"] == 0
+        assert restart["first_path"] == "restored"
+        assert restart["first_wait_ms"] < 50
+
+    def test_the_turns_of_the_summary_are_those_that_were_scraped(self, done: dict[str, Any]) -> None:
+        assert sum(done["turns"].values()) == done["turns_shown"] == len(done["rows"])
+        assert done["delivered"] == 24
+
+    def test_it_ends_in_time_and_leaves_nothing_behind(self, done: dict[str, Any]) -> None:
+        assert done["seconds"] < 90
+        assert done["left"] == []
+        assert done["left_in_clone"] == []
+
+
+def status() -> list[str]:
+    """Files of the clone that git does not know; [] outside a clone."""
+    try:
+        listed = subprocess.run(
+            ["git", "ls-files", "--others", "--exclude-standard", "--", "honcho_actors/cli"],
+            cwd=ROOT,
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+    except (OSError, subprocess.CalledProcessError):
+        return []
+    return listed.stdout.splitlines()
+
+
+@pytest.mark.timeout(90)
+def test_a_transcript_of_one_conversation_shows_every_phase_and_keeps_what_it_is_told_to(
+    tmp_path: Path, temporary: Path
+) -> None:
+    lines = [{"role": role, "content": f"{role} says {turn}"} for turn in range(4) for role in ("user", "assistant")]
+    path = write(lines, tmp_path / "talk.jsonl")
+    path.write_text("broken\n" + path.read_text())
+    kept = tmp_path / "kept"
+    finished = run(
+        "--transcript", str(path), "--delay", "0", "--pace", "0.05", "--keep", str(kept), temporary=temporary
+    )
+    assert finished.returncode == 0, finished.stderr
+    assert "transcript: line 1: not JSON" in finished.stdout
+    assert "8 of 8 messages, in order, none twice (read from the server)" in finished.stdout
+    assert "restored" in finished.stdout
+    assert (kept / "state" / "outbox.db").is_file()
+    assert list(temporary.iterdir()) == []
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """A server that outlives the demos, so that somebody else can read it."""
+    with start(tmp_path_factory.mktemp("server")) as running:
+        yield running.url
+
+
+@pytest.fixture(scope="module")
+def replayed(
+    server: str, shared: Path, tmp_path_factory: pytest.TempPathFactory
+) -> dict[str, tuple[Transcript, subprocess.CompletedProcess[str]]]:
+    """The ten conversations through the demo, two at a time, each into a workspace of its own on one server."""
+    archive = shared / "data" / "locomo10.zip"
+    if not archive.is_file():
+        pytest.skip("the LoCoMo conversations are not beside this clone")
+    folder = tmp_path_factory.mktemp("replayed")
+    talks = locomo(archive)
+
+    def replay(name: str) -> tuple[Transcript, subprocess.CompletedProcess[str]]:
+        path = write(talks[name], folder / f"{name}.jsonl")
+        environ = {"HONCHO_URL": server, "HONCHO_WORKSPACE_ID": f"locomo-{name}"}
+        return read(path), run("--transcript", str(path), "--pace", "0", temporary=folder, timeout=150.0, **environ)
+
+    with ThreadPoolExecutor(2) as pool:
+        return dict(zip(NAMES, pool.map(replay, NAMES), strict=True))
+
+
+@pytest.mark.shared
+@pytest.mark.timeout(400)
+@pytest.mark.parametrize("name", NAMES)
+def test_every_utterance_of_a_long_conversation_is_captured_once_and_in_order(
+    name: str, server: str, replayed: dict[str, tuple[Transcript, subprocess.CompletedProcess[str]]]
+) -> None:
+    told, finished = replayed[name]
+    assert finished.returncode == 0, finished.stdout[-3000:] + finished.stderr
+    with httpx.Client() as http:
+        client = Honcho(base_url=server, workspace_id=f"locomo-{name}", api_key="unused", http_client=http)
+        held = {session.id: list(session.messages()) for session in client.sessions()}
+    assert sum(len(messages) for messages in held.values()) == told.count
+    for conversation in told.conversations:
+        wanted = [text.strip() for _, text in conversation.utterances]
+        assert [message.content for message in held[conversation.key]] == wanted
+        roles = ["you" if role == "user" else "assistant" for role, _ in conversation.utterances]
+        assert [message.peer_id for message in held[conversation.key]] == roles
+
+
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [(None, "cannot be read"), ("", "is empty"), ("date;text\n", "holds no usable line")],
+    ids=["absent", "empty", "unknown format"],
+)
+def test_a_transcript_that_cannot_be_used_is_one_sentence_and_exit_2(
+    content: str | None, words: str, tmp_path: Path, temporary: Path
+) -> None:
+    path = tmp_path / "talk.jsonl"
+    if content is not None:
+        path.write_text(content)
+    refused(run("--transcript", str(path), temporary=temporary), words)
+
+
+def test_a_directory_that_cannot_be_made_is_one_sentence_and_exit_2(tmp_path: Path, temporary: Path) -> None:
+    (tmp_path / "file").write_text("")
+    refused(run("--keep", str(tmp_path / "file" / "inside"), temporary=temporary), "cannot be made")
+
+
+@pytest.mark.parametrize(
+    ("url", "words"),
+    [("localhost:8000", "http://"), ("http://127.0.0.1:9", "does not answer as Honcho does")],
+    ids=["no address", "nobody there"],
+)
+def test_a_wrong_base_url_is_one_sentence_and_exit_2(url: str, words: str, temporary: Path) -> None:
+    refused(run(temporary=temporary, HONCHO_URL=url), words)
+
+
+def refused(finished: subprocess.CompletedProcess[str], words: str) -> None:
+    assert finished.returncode == 2, finished.stderr
+    assert words in finished.stderr
+    assert finished.stderr.count("\n") == 1
+    assert "Traceback" not in finished.stderr
