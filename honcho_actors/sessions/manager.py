@@ -75,7 +75,7 @@ from honcho_actors.sessions.turns import decide, max_conclusions, server_tokens,
 from honcho_actors.sessions.waiting import Waiting
 from honcho_actors.sessions.worker import ClientFactory, RefreshWorker
 from honcho_actors.settings import Settings, SettingsCell
-from supervision import ChildSpec, Down, NoProc, Ref, Reply, Restart, ThreadActor
+from supervision import BRUTAL_KILL, ChildSpec, Down, NoProc, Ref, Reply, Restart, ThreadActor
 from supervision import Reason as StopReason
 
 FAILED_LOAD_PAUSE = 30.0
@@ -90,9 +90,6 @@ _log = logging.getLogger("honcho_actors.sessions")
 
 REFRESH_SUPERVISOR = "honcho.refresh"
 """The registered name of the supervisor that the workers run under."""
-WORKER_SHUTDOWN = 1.0
-"""Seconds that a worker gets to end before it is killed."""
-
 UNSAVED_MAX = 20_000
 """Changes that may wait to be saved; further ones are not kept for the next process."""
 
@@ -155,8 +152,6 @@ class SessionManager(ThreadActor):
         gone = Context((), State.COLD, Reason.CLOSED)
         for flight in self._flights.all():
             self._flights.end(flight.job.number)
-            if flight.worker is not None:
-                flight.worker.kill()
         for entry in list(table.entries.values()):
             self._waiting.answer(entry, gone, "shutdown")
         self._gauges()
@@ -350,7 +345,7 @@ class SessionManager(ThreadActor):
             RefreshWorker,
             args=(job, self.actor_ref, self._ports.client),
             restart=Restart.TEMPORARY,
-            shutdown=WORKER_SHUTDOWN,
+            shutdown=BRUTAL_KILL,
         )
         try:
             reply: Reply[Any] = supervisor.start_child(spec, block=False)
@@ -373,13 +368,21 @@ class SessionManager(ThreadActor):
         except Exception:  # noqa: BLE001 boundary: a worker that does not start costs one refresh, not the manager
             worker = None
         if flight is None:
-            if worker is not None:
-                worker.kill()
+            self._end_worker(worker)
         elif worker is None:
             self._lost(flight, "worker_died", Reason.OVERLOADED, "overloaded")
         else:
             self._flights.runs(flight, worker)
             flight.monitor = self.monitor(worker)
+
+    def _end_worker(self, worker: Ref[Any] | None) -> None:
+        """Has a worker ended whose work nobody wants any more: its call is cancelled, its socket closed."""
+        supervisor = self.runtime.registry.whereis(REFRESH_SUPERVISOR)
+        if supervisor is not None and worker is not None and worker.is_alive():
+            try:
+                supervisor.terminate_child(worker, block=False)
+            except NoProc:
+                pass  # the supervisor is ending, and ends its workers
 
     def _established(self, entry: Entry, identity: Identity) -> bool:
         """Whether the server is known to have the conversation: something was delivered, or the ledger says so."""
@@ -415,8 +418,7 @@ class SessionManager(ThreadActor):
         if flight is not None:
             worker = flight.worker
             self._lost(flight, "timed_out", Reason.SERVER_ERROR, "worker_down")
-            if worker is not None:
-                worker.kill()
+            self._end_worker(worker)
 
     def _lost(self, flight: Flight, outcome: str, reason: Reason, cause: str) -> None:
         """A flight ended without a report: like a failed read, for everyone whom it would have answered."""
@@ -617,8 +619,8 @@ class SessionManager(ThreadActor):
             self._waiting.answer(entry, gone, "evicted")
             for number in (entry.base_job, entry.dialectic_job, entry.summary_job):
                 flight = self._flights.end(number) if number else None
-                if flight is not None and flight.worker is not None:
-                    flight.worker.kill()
+                if flight is not None:
+                    self._end_worker(flight.worker)
             self._residence.drop(entry, "forgotten")
         for person in [one for one in self._table.persons if one[4] == message.peer]:
             self._residence.drop_person(person)

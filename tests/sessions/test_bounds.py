@@ -211,8 +211,7 @@ def test_case_14_twenty_first_touches_of_one_conversation_make_one_entry_and_one
             return world.sessions.serve(request(0)).reason
 
         answers = [pool.submit(first, n) for n in range(20)]
-        until(lambda: world.settle() is None and world.sessions.table.entries != {})
-        until(lambda: world.gauge("cold_waiters") == 20)
+        world.until_gauge("cold_waiters", 20)
         gate.set()
         assert {answer.result(5) for answer in answers} == {Reason.FILLED}
         assert remote.count("session_context") == 1
@@ -244,10 +243,10 @@ def test_case_16_with_everyone_pinned_the_newcomer_is_answered_at_once_and_the_c
         fifth = world.turn(key="s4", user="u4")
         assert time.monotonic() - start < 0.15
         assert (fifth.reason, fifth.sections) == (Reason.OVERLOADED, ())
-        refresh = world.runtime.registry.whereis("honcho.refresh")
-        for child in refresh.which_children()[:3]:
-            child.ref.kill()
-        until(lambda: world.settle() is None and world.gauge("refresh_in_progress") == 1)
+        until(lambda: len(world.workers()) == 4)
+        for worker in world.workers()[:3]:
+            worker.kill()
+        world.until_gauge("refresh_in_progress", 1)
         assert len(held(world)) == 4
         assert world.turn(key="s5", user="u5").reason is not Reason.OVERLOADED
         assert len(held(world)) == 4 == world.gauge("sessions")
@@ -300,7 +299,7 @@ def test_case_21_many_conversations_leave_nothing_behind() -> None:
         assert len(table.persons) <= 16
         assert len(table.feed) == 0
         assert len(world.sessions._keys) <= 1024 + 2 * 16
-        assert len(world.runtime.registry.whereis("honcho.refresh").which_children()) == 0
+        until(lambda: world.workers() == [])
 
 
 def keyed(number: int) -> Key:
@@ -324,7 +323,8 @@ def test_bytes_are_bounded_and_counted_from_the_real_table() -> None:
 
 
 def test_the_cap_is_kept_at_every_size_and_nobody_pinned_leaves() -> None:
-    table, gone = Table(), []
+    table = Table()
+    gone: list[str] = []
     residence = Residence(table, gone.append)
     entries = [residence.admit(keyed(n), float(n), 5) for n in range(5)]
     assert entries[0] is not None

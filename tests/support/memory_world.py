@@ -204,6 +204,27 @@ class World:
 
         until(idle, seconds)
 
+    def workers(self) -> list[Any]:
+        """The workers that run now."""
+        refresh = self.runtime.registry.whereis("honcho.refresh")
+        return [] if refresh is None else [child.ref for child in refresh.which_children()]
+
+    def until_gauge(self, name: str, value: float, **labels: str) -> None:
+        """Returns when a metric has this value and the manager has read everything."""
+
+        def holds() -> bool:
+            self.settle()
+            return self.gauge(name, **labels) == value
+
+        until(holds)
+
+    @property
+    def manager(self) -> Any:
+        """The manager's ref now."""
+        manager = self.sessions.table.manager
+        assert manager is not None
+        return manager
+
     def gauge(self, name: str, **labels: str) -> float:
         """The value of a metric now."""
         value = self.meters.registry.get_sample_value("honcho_actors_" + name, labels)
