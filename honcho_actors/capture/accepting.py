@@ -10,7 +10,7 @@ import sqlite3
 from dataclasses import dataclass
 
 from honcho_actors.capture.clocks import said_at
-from honcho_actors.capture.content import Draft
+from honcho_actors.capture.content import Draft, storable
 from honcho_actors.capture.schema import ACCEPTED
 from honcho_actors.model import Realm
 
@@ -41,7 +41,7 @@ class Conversations:
 
     def find(self, connection: sqlite3.Connection, realm: Realm, session: str) -> list[int]:
         """[row number, last time said in microseconds], made when absent."""
-        key = (realm.server, realm.workspace, realm.partition, session)
+        key = (realm.server, realm.workspace, storable(realm.partition), session)
         known = self._known.get(key)
         if known is not None:
             return known
@@ -74,7 +74,7 @@ def accept(
         (
             draft.batch_id,
             place[0],
-            identity.session.key,
+            storable(identity.session.key),
             identity.user_peer,
             identity.session.audience,
             draft.turn_id,

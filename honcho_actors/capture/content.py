@@ -110,7 +110,7 @@ def batch_id_of(identity: Identity, turn_id: str | None) -> bytes:
 
 def draft(turn: Turn, identity: Identity, *, gate: Gate, max_chars: int, at_us: int, batch_id: bytes) -> Drafted:
     """Screens a turn that is to be captured. Linear in its texts; for the writer's thread, not for a turn's."""
-    prompts = (turn.prompt,) if isinstance(turn.prompt, str) else tuple(turn.prompt)
+    prompts = tuple(turn.prompt) if isinstance(turn.prompt, tuple | list) else (turn.prompt,)
     halves: list[tuple[str, str, object]] = [(identity.user_peer, "prompt", text) for text in prompts]
     if turn.answer is not None:
         halves.append((identity.ai_peer, "answer", turn.answer))
@@ -137,8 +137,17 @@ def draft(turn: Turn, identity: Identity, *, gate: Gate, max_chars: int, at_us: 
     if not pieces:
         skipped = SkipReason.WITHHELD if withheld and withheld != ["metadata"] else SkipReason.BLANK
         return Drafted(None, skipped, tuple(withheld))
-    turn_id = turn.turn_id if isinstance(turn.turn_id, str) and turn.turn_id else None
+    turn_id = storable(turn.turn_id) if isinstance(turn.turn_id, str) and turn.turn_id else None
     return Drafted(Draft(batch_id, identity, turn_id, at_us, tuple(pieces)), None, tuple(withheld))
+
+
+def storable(text: str) -> str:
+    """The text itself, or with its lone surrogates spelt out: a database column holds no half characters."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return text.encode("utf-8", "backslashreplace").decode()
+    return text
 
 
 def clean_metadata(metadata: Mapping[str, Any], gate: Gate) -> dict[str, Any]:
@@ -146,7 +155,7 @@ def clean_metadata(metadata: Mapping[str, Any], gate: Gate) -> dict[str, Any]:
 
     What can't travel is left out, never an error. The key "" stands for *something was withheld*.
     """
-    if not metadata:
+    if not metadata or not isinstance(metadata, Mapping):
         return {}
     cleaner = _Cleaner(gate)
     found: dict[str, Any] = {}

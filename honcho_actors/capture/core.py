@@ -93,7 +93,7 @@ class Core:
         self.ports = ports
         self.directory = directory
         self.path = directory / "outbox.db"
-        self.intake = intake or Intake()
+        self.intake = Intake() if intake is None else intake
         self.owner = Owner(directory)
         self.receipts: weakref.WeakValueDictionary[bytes, Receipt] = weakref.WeakValueDictionary()
         self.opted_out: set[tuple[str, str]] = set()

@@ -55,6 +55,7 @@ class Row:
     reasoning: int
     strikes: int
     user: str
+    delivery: bytes | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -206,7 +207,9 @@ def take(
     back.
     """
     _hold(connection, lease, now, lease_time)
-    rows = _rows(connection, "m.conversation=? AND m.delivery IS NULL", (lease.conversation,), min(size, GROUP))
+    rows = _rows(connection, "m.conversation=?", (lease.conversation,), min(size, GROUP))
+    if rows and rows[0].delivery is not None:
+        raise LeaseLost  # an entry of a predecessor came through late: what it marked is looked for first, in order
     if not rows:
         connection.execute("UPDATE conversation SET owner='', owner_until=0 WHERE id=?", (lease.conversation,))
         return None
@@ -448,7 +451,7 @@ def _group(connection: sqlite3.Connection, conversation: int, delivery: bytes) -
 def _rows(connection: sqlite3.Connection, where: str, values: tuple[object, ...], limit: int) -> list[Row]:
     found = connection.execute(
         "SELECT m.id, m.lane, m.batch, b.id, m.position, m.peer, m.text, m.said, m.metadata, m.reasoning, m.strikes,"
-        f" b.user FROM message m JOIN batch b ON b.seq=m.batch WHERE {where} ORDER BY m.lane, m.id LIMIT ?",
+        f" b.user, m.delivery FROM message m JOIN batch b ON b.seq=m.batch WHERE {where} ORDER BY m.lane, m.id LIMIT ?",
         (*values, limit),
     )
     return [Row(*row) for row in found]

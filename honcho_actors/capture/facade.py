@@ -200,7 +200,7 @@ class Capture:
 
     def _opt(self, session_key: str, partition: str, *, out: bool) -> None:
         core = self._core
-        place = (session_key, partition)
+        place = (content.storable(session_key), content.storable(partition))
 
         def act(connection: Any) -> None:
             (core.opted_out.add if out else core.opted_out.discard)(place)
@@ -310,8 +310,11 @@ class Capture:
 
 def _chars(turn: Turn) -> int:
     prompt = turn.prompt
-    size = len(prompt) if isinstance(prompt, str) else sum(len(part) for part in prompt)
-    return size + (len(turn.answer) if turn.answer is not None else 0)
+    if isinstance(prompt, str):
+        size = len(prompt)
+    else:
+        size = sum(len(part) for part in prompt if isinstance(part, str)) if isinstance(prompt, tuple | list) else 0
+    return size + (len(turn.answer) if isinstance(turn.answer, str) else 0)
 
 
 def _after_fork() -> None:

@@ -106,31 +106,47 @@ class OutboxWriter(ThreadActor):
                     self._open()
             return
         prepared = [(item, self._drafted(item) if isinstance(item, Captured) else None) for item in group]
+        try:
+            self._write(prepared)
+        except Exception as error:  # noqa: BLE001 boundary: one item that can't be written never takes the others along
+            log.error("a group could not be written: %s; its items are written one by one", type(error).__name__)
+            for one in prepared:
+                self._write_alone(one)
+        intake.done()
+
+    def _write_alone(self, one: tuple[Item, content.Drafted | None]) -> None:
+        try:
+            self._write([one])
+        except Exception as error:  # noqa: BLE001 boundary: as above; this is the one, and its caller hears of it
+            self._refuse([one[0]], StoreFailed(StoreReason.UNUSABLE, self._core.path, type(error).__name__))
+
+    def _write(self, prepared: list[tuple[Item, content.Drafted | None]]) -> None:
+        """Commits a group, waiting for a locked file for a while; refuses it when it can't be stored."""
         deadline = time.monotonic() + (1.0 if self._core.closed else LOCKED_FOR)
         while True:
             try:
                 self._commit(prepared)
-                break
+                return
             except StoreFailed as failed:
                 locked = failed.reason is StoreReason.LOCKED
                 if locked and time.monotonic() < deadline and not self.fenced:
                     continue
-                self._refuse(group, failed)
-                break
-        intake.done()
+                self._refuse([item for item, _ in prepared], failed)
+                return
 
     def _drafted(self, item: Captured) -> content.Drafted:
-        whose = item.identity
-        if not whose.remote_session:
-            whose = identities.locate(whose)
-        drafted = content.draft(
-            item.turn,
-            whose,
-            gate=self._core.ports.gate,
-            max_chars=item.max_chars,
-            at_us=item.at_us,
-            batch_id=item.batch_id,
-        )
+        try:
+            drafted = content.draft(
+                item.turn,
+                identities.locate(item.identity),
+                gate=self._core.ports.gate,
+                max_chars=item.max_chars,
+                at_us=item.at_us,
+                batch_id=item.batch_id,
+            )
+        except Exception as error:  # noqa: BLE001 boundary: one odd turn is skipped; its neighbours are written
+            log.error("a turn could not be prepared: %s", type(error).__name__)
+            return content.Drafted(None, SkipReason.STORE_FAILED)
         for name in drafted.withheld:
             self._core.ports.meters.egress_withheld.labels(name).inc()
         return drafted
@@ -184,7 +200,8 @@ class OutboxWriter(ThreadActor):
     def _accept(
         self, connection: sqlite3.Connection, item: Captured, drafted: content.Drafted, now: Reading
     ) -> accepting.Accepted | SkipReason:
-        if (item.identity.session.key, item.identity.realm.partition) in self._core.opted_out:
+        place = (content.storable(item.identity.session.key), content.storable(item.identity.realm.partition))
+        if place in self._core.opted_out:
             return SkipReason.OPTED_OUT
         if drafted.draft is None:
             return drafted.skipped or SkipReason.BLANK
