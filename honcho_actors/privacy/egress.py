@@ -165,11 +165,13 @@ class Gate:
 
     def again(self, text: object, *, field: Field = Field.MESSAGE) -> Screened | None:
         """Stored text that passed before, looked at once more on its way out and not changed by a byte, or None."""
-        if not isinstance(text, str) or not text or len(text) > INSPECTED_CHARS or self._trips(text):
-            self._observe(field, "withheld" if text else "blank", "")
+        if not isinstance(text, str) or not text:
+            self._tell(field, _BLANK)
             return None
-        self._observe(field, "passed", "")
-        return Screened(text, _MAKER)
+        rule = "too_long" if len(text) > INSPECTED_CHARS else self._trips(text)
+        answer = Withheld(rule) if rule else Screened(text, _MAKER)
+        self._tell(field, answer)
+        return answer if isinstance(answer, Screened) else None
 
     def _tell(self, field: Field, answer: Verdict | tuple[Screened, ...]) -> None:
         if isinstance(answer, Withheld):

@@ -66,12 +66,13 @@ KINDS: Final = (
     "command",
     "pair",
     "mnemonic",
+    "too_long",
     "rule_failed",
     "own_key",
     "screener",
     "screener_failed",
 )
-"""Every rule that a withheld text can be counted under; the last four are the gate's own."""
+"""Every rule that a withheld text can be counted under; the last five are the gate's own."""
 
 
 def find(text: str) -> str | None:

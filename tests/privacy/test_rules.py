@@ -1,0 +1,150 @@
+"""The egress rules: how much they catch, what they leave alone, and that no text makes them slow (field case 69)."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import time
+from pathlib import Path
+
+import pytest
+
+from benchmarks import egress as benchmark
+from benchmarks._egress_corpus import Half, hostile, make
+from honcho_actors.privacy import egress, rules, screeners
+from honcho_actors.privacy.egress import Gate, Withheld
+from honcho_actors.privacy.rules import disguises
+from honcho_actors.privacy.text import inspected
+from tests.privacy.canaries import alnum
+
+
+def withheld(text: str) -> bool:
+    return isinstance(egress.verdict(text, 1 << 20), Withheld)
+
+
+@pytest.mark.parametrize("half", ["seen", "blind"])
+def test_the_gate_meets_its_bars_on_both_halves_of_the_corpus(half: Half) -> None:
+    scores = benchmark.scores(make(half, innocents_each=10), benchmark.own)
+    assert scores["recall"] >= 0.97
+    assert scores["hard_recall"] >= 0.8
+    assert scores["false_alarm_rate"] <= 0.02
+
+
+@pytest.mark.shared
+def test_the_gate_meets_its_bars_on_the_shared_corpus(shared: Path) -> None:
+    file = shared / "data" / "egress-corpus.jsonl.gz"
+    if not file.is_file():
+        pytest.skip("the shared egress corpus is absent")
+    with gzip.open(file, "rt", encoding="utf-8") as lines:
+        assert json.loads(next(lines))["text"]
+    scores = benchmark.scores(benchmark.shared_corpus() or [], benchmark.own)
+    assert scores["recall"] >= 0.97
+    assert scores["hard_recall"] >= 0.8
+    assert scores["false_alarm_rate"] <= 0.02
+
+
+@pytest.mark.parametrize(
+    ("language", "sentence"),
+    [
+        ("en", "the admin password for the printer is {}"),
+        ("es", "la contraseña de la casa es {}"),
+        ("de", "das Passwort fürs Büro lautet {}"),
+        ("fr", "mon mot de passe c'est {}"),
+        ("pt", "minha senha do banco: {}"),
+        ("it", "la mia password è {}"),
+        ("nl", "mijn wachtwoord is {}"),
+        ("pl", "hasło to {}"),
+        ("ru", "пароль от почты {}"),
+        ("tr", "şifre: {}"),
+        ("sv", "lösenordet är {}"),
+        ("zh", "我的密码是{},谢谢"),
+        ("ja", "パスワードは{}です"),
+        ("ko", "비밀번호는 {} 입니다"),
+        ("vi", "mật khẩu là {}"),
+        ("ar", "كلمة المرور هي {}"),
+    ],
+)
+def test_a_password_said_in_a_sentence_is_withheld_in_many_languages(language: str, sentence: str) -> None:
+    assert withheld(sentence.format("Mango!" + "4711"))
+    assert not withheld(sentence.format("..."))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "password: str | None = None",
+        "password = getpass.getpass('Password: ')",
+        "db_password: ${DB_PASSWORD}",
+        "token: {{ vault.token }}",
+        'api_key = os.environ["API_KEY"]',
+        "export API_KEY=<your key here>",
+        "SELECT password_hash FROM users WHERE id = 7",
+        "secretKeyRef:\n  name: app-secrets\n  key: password",
+        "password: ********",
+        "postgres://user:password@localhost:5432/app",
+        "max_tokens=4096, temperature=0.7",
+        "the PIN must be 4 digits",
+        "zip code 90210",
+    ],
+)
+def test_code_and_schemas_that_speak_of_credentials_pass(text: str) -> None:
+    assert not withheld(text)
+
+
+def test_a_rule_that_fails_withholds(monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(text: str) -> str | None:
+        raise ZeroDivisionError(text)
+
+    monkeypatch.setattr(rules, "find", broken)
+    assert egress.verdict("hello", 10) == Withheld("rule_failed")
+
+
+def test_every_kind_that_a_rule_gives_is_a_known_kind() -> None:
+    kinds = {
+        rules.find(inspected(sample.text)) for half in ("seen", "blind") for sample in make(half, innocents_each=0)
+    }
+    assert kinds - {None} <= set(rules.KINDS)
+
+
+@pytest.mark.parametrize("name", sorted(hostile()))
+def test_case_69_no_rule_takes_long_on_a_hostile_text(name: str) -> None:
+    """Own time of this thread, the best of three: 20 KB under 30 ms for every rule by the benchmark, twice that
+    allowed here."""
+    text = hostile()[name]
+    seen = rules.prepared(inspected(text))
+    for rule in rules.RULES.values():
+        assert benchmark.best_seconds(lambda rule=rule: rule(seen), 3) < 0.06  # type: ignore[misc]
+    assert benchmark.best_seconds(lambda: list(disguises.plain_forms(seen.text, seen.long_words)), 3) < 0.06
+
+
+@pytest.mark.parametrize("name", ["dotted", "password", "odd_words", "named", "cookie", "mysql", "escapes", "lines"])
+def test_four_times_the_text_takes_about_four_times_as_long(name: str) -> None:
+    short, long = (hostile(size)[name] for size in (15_000, 60_000))
+    took = [benchmark.best_seconds(lambda text=text: withheld(text), 3) for text in (short, long)]  # type: ignore[misc]
+    assert took[1] < 8 * took[0] + 0.01
+
+
+@pytest.mark.parametrize(
+    "text",
+    [("sk-" + "a" * 20 + "\x01") * 50_000, "a" * 5_000_000, "=" * 1_000_000, "eyJ." * 100_000],
+    ids=["half_keys", "letters", "equals", "half_tokens"],
+)
+def test_case_69_megabytes_are_judged_within_a_bounded_time(text: str) -> None:
+    """The case allows 0.2 s on a quiet machine; own time of this thread, with room for a busy one."""
+    start = time.thread_time()
+    egress.verdict(text, 1500)
+    assert time.thread_time() - start < 1.0
+
+
+def test_redact_secret_as_a_further_screener_and_an_unknown_one_closes_the_gate() -> None:
+    pytest.importorskip("redact_secret")
+    gate = Gate(screener=screeners.load("redact-secret"))
+    assert gate.screen("a quiet sentence about the garden", 100) is not None
+    assert isinstance(gate.verdict("gh" + "p_" + alnum(36), 100), Withheld)
+    closed = Gate(screener=screeners.load("no-such-screener"))
+    assert closed.verdict("a quiet sentence", 100) == Withheld("screener_failed")
+
+
+def test_a_screener_that_is_not_installed_closes_the_gate(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(__import__("sys").modules, "redact_secret", None)
+    assert Gate(screener=screeners.load("redact-secret")).verdict("hello", 9) == Withheld("screener_failed")
