@@ -252,7 +252,7 @@ class Caller:
     def _base_of(self, endpoint: Endpoint) -> _Base:
         """What every request to this endpoint shares."""
         base = self._base
-        if base is None or base.endpoint is not endpoint:
+        if base is None or (base.endpoint is not endpoint and base.endpoint != endpoint):
             base = self._base = _Base.of(endpoint)
         return base
 
