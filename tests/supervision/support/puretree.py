@@ -158,6 +158,34 @@ class Forest:
         self.send(self.root, Boot())
         self.run()
 
+    logged = ("start", "stop", "kill")
+
+    @property
+    def ended(self) -> bool:
+        return self.root.ended
+
+    def picture(self) -> Any:
+        return self.root.picture()
+
+    def now(self) -> float:
+        return self.world.now
+
+    def pass_time(self, seconds: float) -> None:
+        self.world.now += seconds
+
+    def own(self, spec: ChildSpec, path: Path) -> ChildSpec:
+        """The spec of a leaf as this tree starts it."""
+        return spec
+
+    def stop(self) -> None:
+        self.send(self.root, Stop())
+        self.run()
+
+    def settle(self, model: Any, log: Any) -> None:
+        """Everything has run already; nothing may be left over."""
+        assert self.root.state.job is None or self.root.ended
+        assert not self.root.state.deferred
+
     def send(self, node: Node, event: Event) -> None:
         self.queue.append((node, event))
 
