@@ -65,7 +65,7 @@ class HonchoClient:
         ssl_context: ssl.SSLContext | None = None,
         trust_env: bool = False,
     ) -> None:
-        self.limiter = limiter or Limiter()
+        self.limiter = limiter if limiter is not None else Limiter()
         self.breakers = breakers or Breakers()
         self.resolver = resolver or Resolver()
         self.transport = PoolTransport(
@@ -83,8 +83,7 @@ class HonchoClient:
         await self.aclose()
 
     async def aclose(self) -> None:
-        """Drops what waits, closes every connection. Calls in flight end as transport failures."""
-        self.limiter.close()
+        """Closes every connection. Calls in flight and calls that still wait end as transport failures."""
         self.transport.abort_all()
         self.resolver.close()
         await self._caller.aclose()

@@ -72,6 +72,13 @@ class Resolver:
                 raise
             return known[1]
 
+    def worked(self, host: str, port: int, address: Address) -> None:
+        """Puts an address first that could be connected to when the ones before it could not."""
+        known = self._answers.get((host, port))
+        if known is not None and address in known[1]:
+            rest = [other for other in known[1] if other != address]
+            self._answers[host, port] = (known[0], [address, *rest])
+
     def close(self) -> None:
         """Ends the threads that answer; one that is stuck is a daemon and ends with the process."""
         self._closed = True

@@ -22,8 +22,8 @@ from honcho_actors.honcho.resolver import Address, Resolver
 
 READ_AHEAD_BYTES = 256 * 1024
 """The kernel is asked for no more while this much lies unread."""
-CONNECT_STAGGER = 3.0
-"""Seconds given to one address of several before the next is tried."""
+CONNECT_STAGGER = 1.0
+"""Seconds given to one address of several before the next is tried; the one that worked is first from then on."""
 
 
 class PublicHttp(Exception):
@@ -249,6 +249,8 @@ async def connect(resolver: Resolver, endpoint: Endpoint, ssl_context: ssl.SSLCo
         except OSError as failed:
             failures.append(failed)
             continue
+        if number:
+            resolver.worked(endpoint.host, endpoint.port, address)
         stream = Stream(wire)
         if ssl_context is not None:
             await stream.start_tls(ssl_context, endpoint.host)

@@ -53,10 +53,14 @@ def test_building_a_client_touches_no_network_no_certificate_and_no_loop() -> No
 async def test_a_closed_client_answers_with_a_value() -> None:
     async with StubHoncho(lambda seen: Said({}, delay=9)) as stub:
         honcho = client(stub.url)
+        honcho.limiter.concurrency = 1
         flying = asyncio.create_task(read_context(honcho))
         await settle(lambda: bool(stub.seen))
+        waiting = asyncio.create_task(read_context(honcho))
+        await settle(lambda: honcho.limiter.waiting == 1)
         await honcho.aclose()
         assert failure(await flying).kind is FailureKind.TRANSPORT
+        assert failure(await waiting).bytes_sent is False
         assert failure(await read_context(honcho)).kind is FailureKind.TRANSPORT
         await settle(lambda: stub.open == 0)
 
@@ -302,8 +306,11 @@ async def test_the_next_address_is_tried_when_one_refuses() -> None:
 
     async with StubHoncho() as stub:
         named = stub.url.replace("127.0.0.1", "honcho.internal")
-        async with HonchoClient(endpoint(named), resolver=Resolver(lookup)) as honcho:
+        resolver = Resolver(lookup)
+        async with HonchoClient(endpoint(named), resolver=resolver) as honcho:
             assert isinstance(await read_context(honcho), Ok)
+            first = (await resolver.resolve("honcho.internal", stub.port))[0]
+            assert first == (socket.AF_INET, ("127.0.0.1", stub.port)), "what worked is tried first from then on"
 
 
 async def test_plain_http_to_a_name_that_leads_to_a_public_address_is_refused_before_connecting() -> None:
