@@ -192,7 +192,10 @@ class Gate:
         if len(short) == len(whole):
             return Screened(whole, _MAKER)
         short = short.rstrip()
-        if rule := self._trips(short):
+        seen = inspected(short)
+        if not seen.strip():
+            return _BLANK
+        if rule := self._inspect(short, seen):
             return Withheld(rule)
         return Screened(short, _MAKER)
 
