@@ -16,14 +16,14 @@ $(VENV)/bin/python:
 
 $(VENV)/.run: requirements.lock pyproject.toml | $(VENV)/bin/python
 	@echo "==> installing what runs ($$(grep -c == requirements.lock) locked packages; under a minute)"
-	@$(PY) -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements.lock
-	@$(PY) -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
+	@$(PY) -m pip install -qq --disable-pip-version-check --require-hashes -r requirements.lock
+	@$(PY) -m pip install -qq --disable-pip-version-check --no-deps --no-build-isolation -e .
 	@touch $@
 
 $(VENV)/.dev: requirements-dev.lock pyproject.toml | $(VENV)/bin/python
 	@echo "==> installing tests and linters ($$(grep -c == requirements-dev.lock) locked packages; one to two minutes)"
-	@$(PY) -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements-dev.lock
-	@$(PY) -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
+	@$(PY) -m pip install -qq --disable-pip-version-check --require-hashes -r requirements-dev.lock
+	@$(PY) -m pip install -qq --disable-pip-version-check --no-deps --no-build-isolation -e .
 	@touch $@ $(VENV)/.run
 
 demo: setup
