@@ -161,24 +161,38 @@ class _Stopped:
         return True
 
 
-class Ref(pykka.ActorRef[A]):
+if TYPE_CHECKING:
+    # Pykka's hooks have other signatures (`on_stop(self)`, `on_start(self) -> None`), and users override ours.
+    _Actor = object
+
+    class _ActorRef(Generic[A]):
+        actor_class: type[A]
+
+        def proxy(self) -> Any:
+            """Pykka's proxy: attributes and methods of the actor, each access a message."""
+else:
+    _Actor = pykka.Actor
+    _ActorRef = pykka.ActorRef
+
+
+class Ref(_ActorRef[A]):
     """A handle to one actor, valid in any thread, for one life: a restarted child has another ref."""
 
     def __init__(self, life: Life) -> None:
         self.life = life
         self.actor_class = cast("type[A]", life.actor_class)
-        self._actor_weakref = _nobody  # type: ignore[assignment]
+        self._actor_weakref: Any = _nobody
 
     @property
-    def actor_urn(self) -> str:  # type: ignore[override]
+    def actor_urn(self) -> str:
         return f"urn:actor:{self.life.label}"
 
     @property
-    def actor_inbox(self) -> _Inbox:  # type: ignore[override]
+    def actor_inbox(self) -> _Inbox:
         return _Inbox(self.life)
 
     @property
-    def actor_stopped(self) -> _Stopped:  # type: ignore[override]
+    def actor_stopped(self) -> _Stopped:
         return _Stopped(self.life)
 
     def __repr__(self) -> str:
@@ -336,7 +350,7 @@ class started:  # noqa: N801 - reads as a verb: `return started(info)`
 _birth = threading.local()
 
 
-class Process(pykka.Actor):
+class Process(_Actor):
     """What thread actors and task actors have in common. Subclass `ThreadActor` or `TaskActor`."""
 
     mailbox_limit: ClassVar[float] = 10_000
@@ -347,6 +361,7 @@ class Process(pykka.Actor):
     """Seconds that `on_start` may take."""
 
     _life: Life
+    _actor_ref: Ref[Any]
 
     def __new__(cls, *args: Any, **kwargs: Any) -> Any:
         self = super().__new__(cls)
@@ -390,15 +405,15 @@ class Process(pykka.Actor):
         return cast("Ref[Any]", self._life.ref)
 
     @property
-    def actor_urn(self) -> str:  # type: ignore[override]
+    def actor_urn(self) -> str:
         return f"urn:actor:{self._life.label}"
 
     @property
-    def actor_inbox(self) -> _Inbox:  # type: ignore[override]
+    def actor_inbox(self) -> _Inbox:
         return _Inbox(self._life)
 
     @property
-    def actor_stopped(self) -> _Stopped:  # type: ignore[override]
+    def actor_stopped(self) -> _Stopped:
         return _Stopped(self._life)
 
     @property
@@ -453,7 +468,7 @@ class Process(pykka.Actor):
     def on_receive(self, message: Any) -> Any:
         """Runs for each message; what it returns is the reply to an ask."""
 
-    def on_stop(self, reason: Reason) -> Any:  # type: ignore[override]
+    def on_stop(self, reason: Reason) -> Any:
         """Runs last, whatever the end, but not after a kill or a failed start. It may return another reason."""
 
     def on_failure(

@@ -8,7 +8,7 @@ later (`block=False`).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from contextvars import copy_context
 from dataclasses import replace
 from typing import Any, ClassVar, cast
@@ -186,7 +186,7 @@ class Supervisor:
     def start(
         cls,
         runtime: Host,
-        children: Iterable[ChildSpec] = (),
+        children: Any = (),
         *args: Any,
         strategy: Strategy | None = None,
         intensity: int = DEFAULT_INTENSITY,
@@ -210,7 +210,7 @@ class Supervisor:
     async def astart(
         cls,
         runtime: Host,
-        children: Iterable[ChildSpec] = (),
+        children: Any = (),
         *args: Any,
         strategy: Strategy | None = None,
         intensity: int = DEFAULT_INTENSITY,

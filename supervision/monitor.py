@@ -13,7 +13,9 @@ from typing import TYPE_CHECKING, Any
 from supervision.reasons import NoProcess, Reason
 
 if TYPE_CHECKING:
+    from supervision._process import Ref
     from supervision.life import Life
+    from supervision.registry import NameRef
 
 __all__ = ["Down", "MonitorRef", "demonitor", "monitor"]
 
@@ -46,7 +48,7 @@ class Down:
     monitor: MonitorRef | None = field(default=None, compare=False, repr=False)
 
 
-def monitor(ref: Any, watcher: Any) -> MonitorRef:
+def monitor(ref: Ref[Any] | NameRef, watcher: Ref[Any] | NameRef | Callable[[Down], object]) -> MonitorRef:
     """Tell `watcher` of the end of the actor behind `ref`: a ref gets the `Down` as a message, a function gets it as
     argument.
 
