@@ -315,7 +315,7 @@ class _Demo:
         end = time.monotonic() + 5.0
         while time.monotonic() < end:
             sessions = self._status()["sessions"]
-            if not sessions.get("loading"):
+            if sessions["snapshots"] != "loading":
                 return int(sessions["restored"])
             time.sleep(0.02)
         return int(self._status()["sessions"]["restored"])
