@@ -58,6 +58,14 @@ kill: setup-dev
 fuzz: setup-dev
 	@HONCHO_FUZZ_BODIES=100000 $(PY) -m pytest $(SUITE) tests/honcho/test_fuzz.py
 
+# All 229 rows of the OTP table by id, on threads, on the loop and in the simulator; fails when a row that applies did not pass.
+conformance: setup-dev
+	@$(PY) -m tests.supervision.conformance
+
+# Millions of asks racing stops, kills and crashes at a 1 us switch interval, in a process of its own (under 9 minutes).
+stress: setup-dev
+	@$(PY) -m tests.supervision.support.stress
+
 lock:
 	@.ci/lock
 
