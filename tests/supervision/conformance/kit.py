@@ -314,7 +314,7 @@ class Kit:
     def close(self) -> None:
         """Ends everything, and holds the runtime to leaving nothing."""
         self.gate.set()
-        self.rt.close()
+        self.rt.close(0.2 if any(what.startswith("hangs") for what, _ in self.log) else 5.0)
         self.until(lambda: not self.rt.lives, "the end of every actor")
         self.until(lambda: not self.rt.abandoned_count, "the end of every abandoned actor")
         assert not len(self.rt.registry)

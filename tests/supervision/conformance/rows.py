@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Any
 
 BLOCKS = {"OTP": 93, "DYN": 41, "SUP": 16, "TSK": 15, "GEN": 10, "PRT": 7, "REG": 8, "THR": 39}
-"""Erlang's supervisor; Elixir's DynamicSupervisor, Supervisor, Task.Supervisor, GenServer, PartitionSupervisor, Registry;
-what a runtime of threads has to prove in addition."""
+"""Erlang's supervisor; Elixir's DynamicSupervisor, Supervisor, Task.Supervisor, GenServer, PartitionSupervisor and
+Registry; what a runtime of threads has to prove in addition."""
 
 _UPGRADE = "Python has no code upgrade of a running process"
 _PARTITION = "there is no partition supervisor; PRT-02 has the routing by key"

@@ -118,6 +118,8 @@ def test_THR_34_a_thousand_lives_leave_nothing(kit: Kit, caplog: pytest.LogCaptu
         pass
 
     sup = kit.dyn(intensity=10**6)
+    kit.end(kit.spawn("warm the loop up"), Normal())
+    kit.quiet()
     base, first = threading.active_count(), []
     for turn in range(1000):
         big = Big()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import time
 from collections import Counter
 from typing import Any
@@ -238,10 +239,12 @@ def machine_for(name: str, seed: int = 0) -> type[TreeMachine]:
         deafness = name == "sim"
 
         def make(self, spec: TreeSpec, world: World) -> Any:
+            logging.getLogger("supervision").setLevel(logging.CRITICAL + 1)  # thousands of crashes, all on purpose
             return ShellForest(name, spec, world, seed)
 
         def teardown(self) -> None:
             if hasattr(self, "forest"):
                 self.forest.close()
+            logging.getLogger("supervision").setLevel(logging.NOTSET)
 
     return ShellMachine
