@@ -1,10 +1,10 @@
 """How often the embedded server's search, without a model, finds the evidence of a question.
 
-`python -m benchmarks.recall --json`. Ten long conversations with annotated questions (LoCoMo). Every utterance is posted
-to a server of its own, over HTTP, as what it is: speaker, time, text, nothing of the annotations, no image captions. Then
-every question is searched, ten results each. A pair is one question and one utterance that the annotators named as its
-evidence; the figure is the share of pairs found. Beside it stands SQLite's FTS5 as it comes (default tokenizer, BM25, any
-of the question's words).
+`python -m benchmarks.recall --json`. Ten long conversations with annotated questions (LoCoMo). Every utterance is
+posted to a server of its own, over HTTP, as what it is: speaker, time, text, nothing of the annotations, no image
+captions. Then every question is searched, ten results each. A pair is one question and one utterance that the
+annotators named as its evidence; the figure is the share of pairs found. Beside it stands SQLite's FTS5 as it comes
+(default tokenizer, BM25, any of the question's words).
 """
 
 from __future__ import annotations

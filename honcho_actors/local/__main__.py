@@ -53,6 +53,7 @@ def _arguments(argv: list[str] | None) -> argparse.Namespace:
         "--model-key-env", default="HONCHO_LOCAL_MODEL_KEY", metavar="NAME", help="environment variable with its key"
     )
     parser.add_argument("--model-timeout", type=float, default=60.0, metavar="SECONDS")
+    parser.add_argument("--model-retry", type=float, default=5.0, metavar="SECONDS", help="before a failed call again")
     parser.add_argument("--no-derive", action="store_true", help="store and search only")
     parser.add_argument("--verbose", action="store_true", help="log requests to standard error")
     return parser.parse_args(argv)
@@ -150,7 +151,7 @@ def main(argv: list[str] | None = None) -> int:
     if given.model_url and not given.no_derive:
         key = os.environ.get(given.model_key_env, "")
         model = Model(given.model_url, given.model, key, given.model_timeout)
-    options = Options(given.data, max(0.0, given.delay), token, model, not given.no_derive)
+    options = Options(given.data, max(0.0, given.delay), token, model, not given.no_derive, given.model_retry)
     # uvicorn raises the signal that stopped it once more when it is done; the second time it must not kill.
     signal.signal(signal.SIGTERM, lambda *_: None)
     try:

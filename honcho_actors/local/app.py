@@ -33,6 +33,8 @@ class Options:
     token: str | None = None
     model: Model | None = None
     derive: bool = True
+    retry: float = 5.0
+    """Seconds before a failed derivation is tried again."""
 
 
 async def _health(request: Request) -> Response:
@@ -53,7 +55,7 @@ def build(options: Options) -> Starlette:
     @contextlib.asynccontextmanager
     async def life(app: Starlette) -> AsyncIterator[None]:
         store = Store(options.data)
-        deriver = Deriver(store, options.model)
+        deriver = Deriver(store, options.model, retry=options.retry)
         task = asyncio.create_task(deriver.run()) if options.derive else None
         app.state.server = Server(store, deriver, options.model, options.token, options.delay)
         try:

@@ -29,7 +29,8 @@ _log = logging.getLogger("honcho_actors.local")
 class Deriver:
     """Works the queue off whenever `wake` is called, and once at the start for what a stop left over."""
 
-    def __init__(self, store: Store, model: Model | None) -> None:
+    def __init__(self, store: Store, model: Model | None, *, retry: float = RETRY_SECONDS) -> None:
+        self._retry = retry
         self._store = store
         self._model = model
         self._wanted = asyncio.Event()
@@ -46,12 +47,9 @@ class Deriver:
                 while await self._some():  # noqa: ASYNC110 (not a wait: it works off what is there)
                     await asyncio.sleep(0)
             except sqlite3.Error as fault:
-                _log.warning("deriving failed, trying again in %s s: %s", RETRY_SECONDS, fault)
-                await self._later()
-
-    async def _later(self) -> None:
-        await asyncio.sleep(RETRY_SECONDS)
-        self._wanted.set()
+                _log.warning("deriving failed, trying again in %s s: %s", self._retry, fault)
+                await asyncio.sleep(self._retry)
+                self._wanted.set()
 
     async def _some(self) -> bool:
         if self._model is None:
@@ -68,7 +66,7 @@ class Deriver:
         except NoAnswer as fault:
             _log.warning("deriving by the model failed: %s", fault)
             await self._store.write(_give_back, items)
-            await asyncio.sleep(RETRY_SECONDS)
+            await asyncio.sleep(self._retry)
             return True
         await self._store.write(_keep, items, result)
         return True

@@ -17,6 +17,7 @@ SUMMARY_LINES = {"short": 8, "long": 20}
 SUMMARY_LINE_CHARS = 200
 
 _SENTENCE = re.compile(r"[^.!?\n。！？]+[.!?。！？]*|\n")
+_WIDE = re.compile(r"[\u2e80-\uffff]")
 _WORD = re.compile(r"[^\W_]+")
 _QUESTION = ("?", "？")
 _LISTED = (
@@ -37,7 +38,7 @@ def states_something(sentence: str) -> bool:
     words = [word.lower() for word in _WORD.findall(sentence)]
     if not words:
         return False
-    if any(ord(character) > 0x2E7F for character in sentence):
+    if _WIDE.search(sentence):
         return len(sentence) >= 4
     return len(words) >= 2 and not all(word in _PLEASANTRIES for word in words)
 

@@ -49,8 +49,9 @@ CREATE TABLE conclusions(
     observed TEXT NOT NULL, session TEXT, content TEXT NOT NULL, level TEXT NOT NULL, created_at INTEGER NOT NULL,
     said_at INTEGER NOT NULL, derived INTEGER NOT NULL DEFAULT 1, digest INTEGER NOT NULL);
 CREATE INDEX conclusions_of ON conclusions(workspace, observer, observed, pk);
+CREATE INDEX conclusions_here ON conclusions(workspace, observer, observed, session, pk);
 CREATE INDEX conclusions_in ON conclusions(workspace, session, pk);
-CREATE INDEX conclusions_same ON conclusions(digest);
+CREATE INDEX conclusions_same ON conclusions(digest, workspace, observer, observed);
 CREATE INDEX conclusions_derived ON conclusions(workspace, observer, observed, derived);
 CREATE TABLE cards(
     workspace TEXT NOT NULL, observer TEXT NOT NULL, observed TEXT NOT NULL, lines TEXT NOT NULL,

@@ -25,9 +25,10 @@ SEEDS = 60
 GRAMS = 0.3
 AFTER, BEFORE, NEAR = 0.45, 0.3, 0.1
 """Share of its score that a message lends to the next, to the one before, and to those two away."""
-SPEAKER = 1.6
-WHEN = 1.5
+SPEAKER, WHEN = 1.6, 1.5
 """Factors for what the named peer said, and for what was said at the named time."""
+NEIGHBOUR_CHARS = 25
+"""What matches no word itself and is shorter (a bare "ok") is no neighbour worth returning."""
 
 
 def messages(db: Connection, workspace: str, text: str, limit: int, where: Condition) -> list[Row]:
@@ -41,6 +42,8 @@ def messages(db: Connection, workspace: str, text: str, limit: int, where: Condi
     keys = list(own.keys() | lent.keys())
     scores: dict[int, float] = {}
     for row in _facts(db, keys, where):
+        if row["pk"] not in own and row["chars"] < NEIGHBOUR_CHARS:
+            continue
         score = own.get(row["pk"], 0.0) + lent.get(row["pk"], 0.0)
         if len(speakers) == 1 and row["peer"] in speakers:
             score *= SPEAKER
@@ -136,7 +139,10 @@ def _best(scores: dict[int, float], limit: int) -> list[int]:
 def _facts(db: Connection, keys: list[int], where: Condition) -> Iterable[Row]:
     sql, params = where
     marks = ",".join("?" * len(keys))
-    return db.execute(f"SELECT pk, peer, created_at FROM messages WHERE pk IN ({marks}) AND ({sql})", [*keys, *params])
+    return db.execute(
+        f"SELECT pk, peer, created_at, length(content) AS chars FROM messages WHERE pk IN ({marks}) AND ({sql})",
+        [*keys, *params],
+    )
 
 
 def _rows(db: Connection, table: str, keys: list[int]) -> list[Row]:

@@ -15,7 +15,7 @@ Connection = sqlite3.Connection
 WAITING, TAKEN, DONE = 0, 1, 2
 MAX_DONE = 5_000
 """Finished items that are kept for the counts of `queue/status`."""
-SUMMARY_MESSAGES = 200
+SUMMARY_MESSAGES = {"short": 60, "long": 200}
 """Messages that one summary looks back over, at most."""
 
 
@@ -49,16 +49,18 @@ def heard(db: Connection, item: Row) -> list[tuple[str, str]]:
     """(peer, text) of the messages that a summary covers, oldest first."""
     rows = db.execute(
         "SELECT peer, content FROM messages WHERE session = ? AND pk <= ? ORDER BY pk DESC LIMIT ?",
-        (item["session"], item["message"], SUMMARY_MESSAGES),
+        (item["session"], item["message"], SUMMARY_MESSAGES[item["kind"]]),
     ).fetchall()
     return [(row["peer"], row["content"]) for row in reversed(rows)]
 
 
 def extract_items(db: Connection, limit: int) -> int:
-    """Works off up to `limit` waiting items by extraction; returns how many."""
+    """Works off up to `limit` waiting items by extraction; returns how many. Of several summaries, only the newest."""
     items = waiting(db, limit)
+    newest = {(item["session"], item["kind"]): item["pk"] for item in items}
     for item in items:
-        extract_one(db, item)
+        if item["kind"] == "observe" or newest[item["session"], item["kind"]] == item["pk"]:
+            extract_one(db, item)
     mark(db, items, DONE)
     return len(items)
 

@@ -1,0 +1,1 @@
+"""The embedded server, as a process over HTTP, and its pure parts by themselves."""
