@@ -299,10 +299,7 @@ class Ref(_ActorRef[A]):
         if life.watch(done, lambda _: done.succeed(True)):
             why = Normal() if reason is None else reason
             if drain:
-                try:
-                    life.put(_Drained(why))
-                except NoProc:
-                    pass  # it is ending already, and `done` hears of it
+                life.put_system(_Drained(why), None)  # if it is ending already, `done` hears of it
             else:
                 life.ask_stop(why)
         else:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import itertools
 from _thread import get_ident
+from collections.abc import Callable
 from typing import Any
 
 from supervision._asyncio import running_loop
@@ -24,39 +25,43 @@ class Fence:
 
     def __init__(self) -> None:
         self.active = False
-        self._threads: set[int] = set()
-        self._tasks: set[asyncio.Task[Any]] = set()
+        self._threads: dict[int, Callable[[], object]] = {}
+        self._tasks: dict[asyncio.Task[Any], Callable[[], object]] = {}
         self._drops = itertools.count(1)
         self.dropped = 0
 
-    def shut_thread(self, ident: int) -> None:
-        """Refuse from now on what the thread `ident` sends."""
-        self._threads.add(ident)
+    def shut_thread(self, ident: int, tell: Callable[[], object]) -> None:
+        """Refuse from now on what the thread `ident` sends; `tell()` at each refusal."""
+        self._threads[ident] = tell
         self.active = True
 
-    def shut_task(self, task: asyncio.Task[Any]) -> None:
-        """Refuse from now on what `task` sends."""
-        self._tasks.add(task)
+    def shut_task(self, task: asyncio.Task[Any], tell: Callable[[], object]) -> None:
+        """Refuse from now on what `task` sends; `tell()` at each refusal."""
+        self._tasks[task] = tell
         self.active = True
 
     def open_thread(self, ident: int) -> None:
         """The thread has ended; the system may give its number to another."""
-        self._threads.discard(ident)
+        self._threads.pop(ident, None)
         self.active = bool(self._threads or self._tasks)
 
     def open_task(self, task: asyncio.Task[Any]) -> None:
         """The task has ended."""
-        self._tasks.discard(task)
+        self._tasks.pop(task, None)
         self.active = bool(self._threads or self._tasks)
 
-    def _task_is_shut(self) -> bool:
-        return bool(self._tasks) and running_loop() is not None and asyncio.current_task() in self._tasks
-
     def refuses(self) -> bool:
-        """True when the caller is an abandoned actor; counts what is dropped. Ask only while `active`."""
-        if get_ident() not in self._threads and not self._task_is_shut():
+        """True when the caller is an abandoned actor; what it does is then counted and dropped. Ask only while
+        `active`.
+        """
+        tell = self._threads.get(get_ident())
+        if tell is None and self._tasks and running_loop() is not None:
+            task = asyncio.current_task()
+            tell = None if task is None else self._tasks.get(task)
+        if tell is None:
             return False
         self.dropped = next(self._drops)
+        tell()
         return True
 
 

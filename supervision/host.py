@@ -133,13 +133,13 @@ class Host:
             if birth.name is not None:
                 self.registry.register(birth.name, life.ref)
             self.lives[life] = None
+            if birth.watchdog is not None:
+                life.watchdog = birth.watchdog
+                self._watch(life)
             self.bring_up(life, birth, handshake)
         except Exception as error:  # noqa: BLE001 - boundary: whatever keeps an actor from starting is the result of the handshake.
             handshake.failed(error, Killed(type(error).__name__))
             return handshake
-        if birth.watchdog is not None:
-            life.watchdog = birth.watchdog
-            self._watch(life)
         return handshake
 
     def bring_up(self, life: Life, birth: Birth, handshake: Handshake) -> None:

@@ -123,10 +123,13 @@ class Life:
         """Called while somebody is abandoned: True when the sender is, so that its message is to be dropped."""
         if not fence.refuses():
             return False
-        self.host.report(LateResult(self.label))
         if reply is not None:
             raise NoProc("the sender was abandoned")
         return True
+
+    def late(self) -> None:
+        """This actor was given up, and something that it still did was dropped."""
+        self.host.report(LateResult(self.label))
 
     # --- end
 
@@ -261,7 +264,7 @@ class ThreadLife(Life):
             if not self.ended:
                 self.abandoned = True
                 if self.ident is not None:
-                    fence.shut_thread(self.ident)
+                    fence.shut_thread(self.ident, self.late)
         self.host.abandoned(self)
         return self.finish(self.doomed)
 
@@ -270,7 +273,7 @@ class ThreadLife(Life):
         with self.lock:
             self.ident = get_ident()
             if self.abandoned:
-                fence.shut_thread(self.ident)
+                fence.shut_thread(self.ident, self.late)
             return not self.abandoned
 
     def thread_ended(self) -> None:
@@ -374,7 +377,7 @@ class TaskLife(Life):
                 return
             self.abandoned = True
             if task is not None:
-                fence.shut_task(task)
+                fence.shut_task(task, self.late)
         self.host.abandoned(self)
         self.finish(self.doomed or Killed())
 

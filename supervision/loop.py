@@ -20,7 +20,7 @@ from supervision.birth import Birth, Handshake
 from supervision.errors import NoProc
 from supervision.fence import fence
 from supervision.life import TaskLife
-from supervision.observer import LoopAbandoned
+from supervision.observer import LateResult, LoopAbandoned
 from supervision.oneshot import OneShot
 from supervision.reasons import Killed
 from supervision.task_actor import run_task
@@ -97,14 +97,14 @@ class LoopPlace:
 
     def abandon(self) -> None:
         """Give the loop up: its actors end now, for everybody but themselves."""
+        host = self._owner.host
         with self._lock:
             if self.dead:
                 return
             self.dead = True
             hung = not self.ended.settled
             if hung and self.ident is not None:
-                fence.shut_thread(self.ident)
-        host = self._owner.host
+                fence.shut_thread(self.ident, lambda: host.report(LateResult(self.label)))
         lives = list(self.lives)
         host.report(LoopAbandoned(self.label, len(lives)))
         if hung:

@@ -254,7 +254,8 @@ def launch_supervisor(host: Host, birth: Birth, path: str, tree: TreeSpec | None
             host.registry.register(birth.name, life.ref)
         host.lives[life] = None
         if tree is not None:
-            host.post(life.boot, tree, handshake)
+            if not host.post(life.boot, tree, handshake):
+                raise NoProc(f"the runtime {host.name!r} is closed")
         else:
             host.aside(lambda: _init(host, life, birth, handshake), f"{birth.label}-init")
     except Exception as error:  # noqa: BLE001 - boundary: whatever keeps a supervisor from starting is the result of the handshake.
@@ -273,4 +274,5 @@ def _init(host: Host, life: SupervisorLife, birth: Birth, handshake: Handshake) 
     except BaseException as error:  # noqa: BLE001 - boundary: an `init` that fails in any way is a failed start and nothing more.
         life.finish(Crashed(error))
         return
-    host.post(life.boot, tree, handshake)
+    if not host.post(life.boot, tree, handshake):
+        life.finish(Killed("runtime closed"))
