@@ -21,10 +21,12 @@ from honcho_actors.privacy.identity import Identity, resolve
 from honcho_actors.sessions import publishing
 from honcho_actors.sessions.block import Limits
 from honcho_actors.sessions.budget import Counter, utf8_thirds
+from honcho_actors.sessions.dispatch import REFRESH_SUPERVISOR
 from honcho_actors.sessions.flights import MAX_FLIGHTS
 from honcho_actors.sessions.keeper import SnapshotKeeper
-from honcho_actors.sessions.manager import REFRESH_SUPERVISOR, Ports, SessionManager
+from honcho_actors.sessions.manager import SessionManager
 from honcho_actors.sessions.messages import DRAIN, Forget, ForgetSaved, Load, Open, TurnRecord, Uploaded
+from honcho_actors.sessions.ports import Ports
 from honcho_actors.sessions.table import (
     EPOCH,
     P_BLOCK,

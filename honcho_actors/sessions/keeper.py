@@ -57,7 +57,7 @@ class SnapshotKeeper(ThreadActor):
         self._table.keeper = self.actor_ref
         self.actor_ref.tell(_Begin())
 
-    def on_stop(self, reason: Reason) -> None:  # type: ignore[override]
+    def on_stop(self, reason: Reason) -> None:
         if self._table.keeper is self.actor_ref:
             self._table.keeper = None
         self._slices = None

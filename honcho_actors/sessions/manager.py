@@ -8,29 +8,14 @@ turns go on being served from it meanwhile, and whatever the old workers still b
 from __future__ import annotations
 
 import logging
-import random
 from collections.abc import Callable
 from typing import Any
 
-from honcho_actors.metrics import Meters
-from honcho_actors.model import Context, Reason, SessionKey, State
-from honcho_actors.privacy.identity import Identity, locate, resolve
-from honcho_actors.sessions import publishing
-from honcho_actors.sessions.block import Limits, made_with
-from honcho_actors.sessions.budget import Counter, utf8_thirds
-from honcho_actors.sessions.cadence import SpendBudget, level_for
-from honcho_actors.sessions.flights import Flight, Flights
-from honcho_actors.sessions.jobs import (
-    GRACE_SECONDS,
-    MAX_JOB_SECONDS,
-    OUTCOMES,
-    REASONS,
-    BaseJob,
-    DialecticJob,
-    Done,
-    Job,
-    SummaryJob,
-)
+from honcho_actors.model import Context, Reason, State
+from honcho_actors.privacy.identity import Identity, resolve
+from honcho_actors.sessions.dispatch import Dispatch
+from honcho_actors.sessions.flights import Flight
+from honcho_actors.sessions.jobs import OUTCOMES, REASONS, BaseJob, DialecticJob, Done, SummaryJob
 from honcho_actors.sessions.messages import (
     DRAIN,
     Drain,
@@ -38,44 +23,20 @@ from honcho_actors.sessions.messages import (
     Load,
     Open,
     Overdue,
-    PersonSnapshot,
     Republish,
     Restored,
-    SessionSnapshot,
     Started,
     Sweep,
     Taken,
     TurnRecord,
-    Unsaved,
     Uploaded,
 )
-from honcho_actors.sessions.questions import screened_message
-from honcho_actors.sessions.residence import Residence
-from honcho_actors.sessions.table import (
-    EPOCH,
-    FLAGS,
-    KNOWN,
-    P_BLOCK,
-    P_CARD,
-    P_FLAGS,
-    P_MADE_AT,
-    P_REPRESENTATION,
-    RESTORED,
-    STABLE,
-    Entry,
-    Key,
-    Person,
-    PersonId,
-    Table,
-    context_of,
-    flat,
-    person_of,
-)
-from honcho_actors.sessions.turns import decide, max_conclusions, server_tokens, wants_summary
+from honcho_actors.sessions.ports import Ports
+from honcho_actors.sessions.shelf import Shelf, filled
+from honcho_actors.sessions.table import EPOCH, FLAGS, KNOWN, P_FLAGS, STABLE, Entry, Table, flat
+from honcho_actors.sessions.turns import decide
 from honcho_actors.sessions.waiting import Waiting
-from honcho_actors.sessions.worker import ClientFactory, RefreshWorker
-from honcho_actors.settings import Settings, SettingsCell
-from supervision import BRUTAL_KILL, ChildSpec, Down, NoProc, Ref, Reply, Restart, ThreadActor
+from supervision import Down, ThreadActor
 from supervision import Reason as StopReason
 
 FAILED_LOAD_PAUSE = 30.0
@@ -87,33 +48,6 @@ SWEEP_EVERY = 30.0
 """Seconds between two idle sweeps, at most; a short idle time is swept more often."""
 
 _log = logging.getLogger("honcho_actors.sessions")
-
-REFRESH_SUPERVISOR = "honcho.refresh"
-"""The registered name of the supervisor that the workers run under."""
-UNSAVED_MAX = 20_000
-"""Changes that may wait to be saved; further ones are not kept for the next process."""
-
-
-class Ports:
-    """What the manager is given: who answers what it may not know itself. Shared by every manager of one runtime."""
-
-    def __init__(
-        self,
-        cell: SettingsCell,
-        meters: Meters,
-        client: ClientFactory,
-        *,
-        is_established: Callable[[SessionKey], bool] = lambda session: False,
-        counter: Counter = utf8_thirds,
-        jitter: Callable[[], float] = random.random,
-    ) -> None:
-        self.cell = cell
-        self.meters = meters
-        self.client = client
-        self.is_established = is_established
-        self.counter = counter
-        self.jitter = jitter
-        self.spend = SpendBudget()
 
 
 class SessionManager(ThreadActor):
@@ -133,10 +67,12 @@ class SessionManager(ThreadActor):
     def on_start(self) -> None:
         table = self._table
         table.generation += 1
-        self._flights = Flights(table.generation)
         for entry in table.entries.values():
             _adopt(entry)
-        self._residence = Residence(table, self._evicted)
+        self._shelf = Shelf(table, self._ports, self._evicted)
+        self._residence = self._shelf.residence
+        self._dispatch = Dispatch(self, table, self._ports, self._residence.settle)
+        self._flights = self._dispatch.flights
         table.woken = False
         table.manager = self.actor_ref
         self.actor_ref.tell(DRAIN)
@@ -145,7 +81,7 @@ class SessionManager(ThreadActor):
         self._plan_sweep()
         self._gauges()
 
-    def on_stop(self, reason: StopReason) -> None:  # type: ignore[override]
+    def on_stop(self, reason: StopReason) -> None:
         table = self._table
         if table.manager is self.actor_ref:
             table.manager = None
@@ -190,7 +126,7 @@ class SessionManager(ThreadActor):
                 self._waiting.prune(entry)
                 self._residence.settle(entry)
             return
-        entry = self._entry(turn.key, turn.settings)
+        entry = self._shelf.entry(turn.key, turn.settings, self.clock.now())
         if entry is None:
             return
         self._residence.touch(entry, turn.at)
@@ -203,7 +139,7 @@ class SessionManager(ThreadActor):
         now = self.clock.now()
         if waiter.resolved or now >= deadline or turn.key is None:
             return
-        entry = None if self._waiting.full else self._entry(turn.key, turn.settings)
+        entry = None if self._waiting.full else self._shelf.entry(turn.key, turn.settings, self.clock.now())
         if entry is None:
             waiter.resolve(Context((), State.COLD, Reason.OVERLOADED), "overloaded")
             return
@@ -211,7 +147,7 @@ class SessionManager(ThreadActor):
         loads_already = bool(entry.base_job)
         due_now = self._due(entry, turn)
         if entry.block is not None:
-            waiter.resolve(_filled(entry, now, turn.settings), "result")
+            waiter.resolve(filled(entry, now, turn.settings), "result")
         elif not entry.base_job or entry.opened or (loads_already and not due_now):
             waiter.resolve(Context((), State.COLD, entry.reason), "result")
         else:
@@ -224,7 +160,7 @@ class SessionManager(ThreadActor):
         settings, now = turn.settings, self.clock.now()
         person = self._table.persons.get(entry.person)
         if entry.block is not None and entry.block[EPOCH] != settings.epoch:
-            self._publish(entry, settings)
+            self._shelf.publish(entry, settings)
         plan = decide(entry, person, turn.request.query, settings, now)
         had_block = entry.block is not None and bool(entry.block[STABLE])
         if plan.counted:
@@ -235,177 +171,41 @@ class SessionManager(ThreadActor):
         if not isinstance(identity, Identity):
             return plan.counted
         if wants_base:
-            started = self._base(entry, identity, settings, plan.turn, "turn")
+            started = self._dispatch.base(entry, identity, settings, plan.turn, "turn")
             if started and plan.counted:
                 entry.base_mark = plan.turn
         if wants_answer:
             question = (identity, settings, turn.request.query, plan.turn, not had_block)
             if person is not None and person[P_FLAGS] & KNOWN:
-                self._dialectic(entry, question)
+                self._dispatch.dialectic(entry, question)
             elif entry.base_job:
                 entry.question_due = question
         self._residence.settle(entry)
         return plan.counted
 
-    def _entry(self, key: Key, settings: Settings) -> Entry | None:
-        """The entry, admitted if it is new; a new one of a known person has a block at once."""
-        entry = self._table.entries.get(key)
-        if entry is not None:
-            return entry
-        entry = self._residence.admit(key, self.clock.now(), settings.max_sessions)
-        if entry is None:
-            return None
-        if entry.person in self._table.persons:
-            entry.began_warm = True
-            self._publish(entry, settings)
-        self._residence.bound(settings.max_sessions, settings.max_cache_bytes)
-        return entry if self._table.entries.get(key) is entry else None
-
-    # -- starting jobs -------------------------------------------------------------------------------------------------
-
-    def _base(
-        self, entry: Entry, identity: Identity, settings: Settings, index: int, trigger: str, again: bool = False
-    ) -> bool:
-        """Starts or joins the read of a person's part. True when one is under way for this entry now."""
-        session = self._remote(entry, identity)
-        established = self._established(entry, identity)
-        summary = again or wants_summary(entry, settings, index, established)
-        person = self._table.persons.get(entry.person)
-        now = self.clock.now()
-        flight = self._flights.of_person(entry.person)
-        seconds = min(settings.request_timeout, MAX_JOB_SECONDS)
-        workspace = identity.realm.workspace
-        if flight is not None:
-            Flights.join(flight, entry)
-            if summary and (established or again) and not entry.summary_job:
-                job: Job = SummaryJob(
-                    self._flights.number(), entry.key, workspace, session, identity.user_peer, seconds
-                )
-                if self._launch(job, entry, trigger):
-                    entry.summary_mark = index
-            entry.base_at = now
-            return True
-        job = BaseJob(
-            self._flights.number(),
-            entry.key,
-            workspace,
-            session,
-            identity.user_peer,
-            max_conclusions(settings.context_tokens),
-            server_tokens(person, settings, summary),
-            summary,
-            seconds,
-            cold=entry.block is None,
-        )
-        if not self._launch(job, entry, trigger):
-            entry.reason = Reason.OVERLOADED
-            return False
-        entry.base_at = now
-        if entry.block is None:
-            entry.reason = Reason.LOADING
-        if summary:
-            entry.summary_mark = index
-        return True
-
-    def _dialectic(self, entry: Entry, question: Any) -> None:
-        """Asks what bears on the conversation, as far as the hour's budget goes."""
-        identity, settings, query, index, cold = question
-        entry.question_due = None
-        depth = self._ports.spend.reserve(settings.dialectic_depth, self.clock.now(), settings.dialectic_per_hour)
-        if depth == 0:
-            self._meters.refresh.labels("dialectic", "budget").inc()
-            return
-        message = "" if cold else screened_message(query)
-        job = DialecticJob(
-            self._flights.number(),
-            entry.key,
-            identity.realm.workspace,
-            self._remote(entry, identity) if self._established(entry, identity) else None,
-            identity.user_peer,
-            message,
-            cold,
-            level_for(message or None, settings.reasoning_level, settings.reasoning_level_cap),
-            depth,
-            settings.dialectic_max_chars,
-            index + 1,
-            min(settings.dialectic_timeout, MAX_JOB_SECONDS),
-        )
-        if self._launch(job, entry, "cold" if cold else "turn", depth):
-            entry.asked_mark = index
-        else:
-            self._ports.spend.give_back(depth)
-
-    def _launch(self, job: Job, entry: Entry, trigger: str, reserved: int = 0) -> bool:
-        """Has a worker started, without waiting for it. False when there is no room or nobody to start it."""
-        supervisor = self.runtime.registry.whereis(REFRESH_SUPERVISOR)
-        if supervisor is None or self._flights.full:
-            return False
-        spec = ChildSpec(
-            "worker",
-            RefreshWorker,
-            args=(job, self.actor_ref, self._ports.client),
-            restart=Restart.TEMPORARY,
-            shutdown=BRUTAL_KILL,
-        )
-        try:
-            reply: Reply[Any] = supervisor.start_child(spec, block=False)
-        except NoProc:
-            return False
-        flight = Flight(job, entry, self.clock.now(), trigger)
-        flight.reserved = reserved
-        self._flights.begin(flight)
-        me, number = self.actor_ref, job.number
-        reply.subscribe(lambda: me.cast(Started(number, reply)))
-        flight.timer = self.send_after(job.seconds + GRACE_SECONDS, Overdue(number))
-        self._residence.settle(entry)
-        return True
+    # -- ends of jobs --------------------------------------------------------------------------------------------------
 
     def _started(self, message: Started) -> None:
-        """A worker runs, or could not be started. One whose flight has ended meanwhile has no work any more."""
-        flight = self._flights.get(message.number)
-        try:
-            worker: Ref[Any] | None = message.reply.get(timeout=0)
-        except Exception:  # noqa: BLE001 boundary: a worker that does not start costs one refresh, not the manager
-            worker = None
-        if flight is None:
-            self._end_worker(worker)
-        elif worker is None:
+        flight = self._dispatch.started(message)
+        if flight is not None:
             self._lost(flight, "worker_died", Reason.OVERLOADED, "overloaded")
-        else:
-            self._flights.runs(flight, worker)
-            flight.monitor = self.monitor(worker)
-
-    def _end_worker(self, worker: Ref[Any] | None) -> None:
-        """Has a worker ended whose work nobody wants any more: its call is cancelled, its socket closed."""
-        supervisor = self.runtime.registry.whereis(REFRESH_SUPERVISOR)
-        if supervisor is not None and worker is not None and worker.is_alive():
-            try:
-                supervisor.terminate_child(worker, block=False)
-            except NoProc:
-                pass  # the supervisor is ending, and ends its workers
-
-    def _established(self, entry: Entry, identity: Identity) -> bool:
-        """Whether the server is known to have the conversation: something was delivered, or the ledger says so."""
-        return entry.uploads > 0 or self._ports.is_established(identity.session)
-
-    def _remote(self, entry: Entry, identity: Identity) -> str:
-        """The conversation's name on the server. A repository is looked for here, off the turn path."""
-        entry.remote = identity.remote_session or locate(identity).remote_session
-        return entry.remote
-
-    # -- ends of jobs --------------------------------------------------------------------------------------------------
 
     def _done(self, done: Done) -> None:
         flight = self._flights.end(done.number)
         if flight is None:
             self._meters.late_results.labels("refresh").inc()
             return
-        if isinstance(flight.job, DialecticJob):
-            self._answered(flight, flight.job, done)
-        elif isinstance(flight.job, SummaryJob):
-            self._summarised(flight, done)
-        else:
-            self._based(flight, flight.job, done)
+        try:
+            if isinstance(flight.job, DialecticJob):
+                self._answered(flight, flight.job, done)
+            elif isinstance(flight.job, SummaryJob):
+                self._summarised(flight, done)
+            else:
+                self._based(flight, done)
+        except Exception:  # noqa: BLE001 boundary: one conversation's text (or a host's counter) never hurts another's
+            _log.warning("what was read of a conversation could not be rendered", exc_info=True)
+            for entry in flight.entries:
+                self._failed(entry, Reason.SERVER_ERROR, "result")
         self._ended(flight, done)
 
     def _down(self, down: Down) -> None:
@@ -418,7 +218,7 @@ class SessionManager(ThreadActor):
         if flight is not None:
             worker = flight.worker
             self._lost(flight, "timed_out", Reason.SERVER_ERROR, "worker_down")
-            self._end_worker(worker)
+            self._dispatch.end_worker(worker)
 
     def _lost(self, flight: Flight, outcome: str, reason: Reason, cause: str) -> None:
         """A flight ended without a report: like a failed read, for everyone whom it would have answered."""
@@ -445,7 +245,7 @@ class SessionManager(ThreadActor):
         self._residence.bound(settings.max_sessions, settings.max_cache_bytes)
         self._gauges()
 
-    def _based(self, flight: Flight, job: BaseJob, done: Done) -> None:
+    def _based(self, flight: Flight, done: Done) -> None:
         """A base read came back. Its failure changes nothing that was good before."""
         settings = self._ports.cell.current
         if done.failure is not None:
@@ -460,20 +260,20 @@ class SessionManager(ThreadActor):
             leader.summary = done.summary
             summary_is_new = True
         flags = KNOWN if done.known else 0
-        if not self._know(leader.person, done.representation, done.card, now, flags, settings):
+        if not self._shelf.know(leader.person, done.representation, done.card, now, flags, settings):
             for entry in flight.entries:
                 self._failed(entry, Reason.OVERLOADED, "overloaded")
             return
         for entry in flight.entries:
             entry.failures = 0
             entry.retry_at = 0.0
-            self._publish(entry, settings, read_now=True)
-            self._waiting.answer(entry, _filled(entry, now, settings), "result")
+            self._shelf.publish(entry, settings, read_now=True)
+            self._waiting.answer(entry, filled(entry, now, settings), "result")
             question, entry.question_due = entry.question_due, None
             if question is not None and done.known and not entry.dialectic_job:
-                self._dialectic(entry, question)
+                self._dispatch.dialectic(entry, question)
         if summary_is_new:
-            self._save_session(leader, settings)
+            self._shelf.save_session(leader, settings)
         others = [entry.key for entry in self._residence.conversations(leader.person) if entry not in flight.entries]
         if others:
             self._republish(Republish(leader.person, others))
@@ -492,7 +292,7 @@ class SessionManager(ThreadActor):
         context = (
             Context((), State.COLD, reason)
             if entry.block is None
-            else _filled(entry, self.clock.now(), self._ports.cell.current)
+            else filled(entry, self.clock.now(), self._ports.cell.current)
         )
         self._waiting.answer(entry, context, cause)
         self._residence.settle(entry)
@@ -502,8 +302,8 @@ class SessionManager(ThreadActor):
         if done.failure is None and done.summary is not None and done.summary != entry.summary:
             entry.summary = done.summary
             if entry.block is not None:
-                self._publish(entry, self._ports.cell.current)
-            self._save_session(entry, self._ports.cell.current)
+                self._shelf.publish(entry, self._ports.cell.current)
+            self._shelf.save_session(entry, self._ports.cell.current)
 
     def _answered(self, flight: Flight, job: DialecticJob, done: Done) -> None:
         self._ports.spend.give_back(max(0, flight.reserved - done.calls))
@@ -517,63 +317,9 @@ class SessionManager(ThreadActor):
         entry.answered_turn = job.turn
         entry.answered_at = self.clock.now()
         if entry.block is not None:
-            self._publish(entry, self._ports.cell.current)
+            self._shelf.publish(entry, self._ports.cell.current)
 
     # -- publication ---------------------------------------------------------------------------------------------------
-
-    def _limits(self, settings: Settings) -> Limits:
-        return Limits(settings.context_tokens, settings.dialectic_max_chars, self._ports.counter)
-
-    def _know(
-        self,
-        person: PersonId,
-        representation: str,
-        card: tuple[str, ...],
-        made_at: float,
-        flags: int,
-        settings: Settings,
-        kept: PersonSnapshot | None = None,
-    ) -> bool:
-        """Publishes what is known of a person. False when there is no room for one more."""
-        before = self._table.persons.get(person)
-        known = publishing.person(
-            representation,
-            card,
-            made_at=made_at,
-            flags=flags,
-            before=before,
-            limits=self._limits(settings),
-            epoch=settings.epoch,
-            text=kept.text if kept is not None and kept.made_with == made_with(self._limits(settings)) else None,
-        )
-        if not self._residence.keep_person(person, known, settings.max_sessions):
-            return False
-        if kept is None and flags & KNOWN and _worth_saving(before, known):
-            text, how = known[P_BLOCK][STABLE], made_with(self._limits(settings))
-            self._save(person, PersonSnapshot(person, known[P_REPRESENTATION], known[P_CARD], made_at, 0.0, text, how))
-        return True
-
-    def _publish(
-        self, entry: Entry, settings: Settings, read_now: bool = False, kept: SessionSnapshot | None = None
-    ) -> None:
-        """Renders and publishes the block of one conversation out of what is known now."""
-        known = self._table.persons.get(entry.person)
-        if known is None:
-            return
-        before = entry.block
-        made_turn = entry.turns if read_now else (before[3] if before is not None else 0)
-        limits = self._limits(settings)
-        entry.block = publishing.block(
-            entry,
-            known,
-            made_turn=made_turn,
-            limits=limits,
-            epoch=settings.epoch,
-            text=kept.text if kept is not None and kept.made_with == made_with(limits) else None,
-        )
-        entry.ready = None
-        entry.reason = Reason.HIT
-        self._residence.weigh(entry)
 
     def _republish(self, message: Republish) -> None:
         """Further conversations of a person of whom something new is known, a slice at a time."""
@@ -581,21 +327,23 @@ class SessionManager(ThreadActor):
         for key in message.keys[:SLICE]:
             entry = self._table.entries.get(key)
             if entry is not None:
-                self._publish(entry, settings)
-                self._waiting.answer(entry, _filled(entry, self.clock.now(), settings), "result")
+                self._shelf.publish(entry, settings)
+                self._waiting.answer(entry, filled(entry, self.clock.now(), settings), "result")
         if rest := message.keys[SLICE:]:
             self.actor_ref.cast(Republish(message.person, rest))
 
     # -- loads, uploads, forgetting, restoring -------------------------------------------------------------------------
 
     def _load(self, message: Load) -> None:
-        entry = self._entry(message.key, message.settings)
+        entry = self._shelf.entry(message.key, message.settings, self.clock.now())
         if entry is None:
             return
         self._residence.touch(entry, self.clock.now())
+        if entry.base_job and message.again:
+            entry.base_mark = None
         if not entry.base_job and (entry.block is None or message.again) and self.clock.now() >= entry.retry_at:
             trigger = "refresh" if message.again else "prewarm"
-            self._base(entry, message.identity, message.settings, entry.turns, trigger, message.again)
+            self._dispatch.base(entry, message.identity, message.settings, entry.turns, trigger, message.again)
         self._residence.settle(entry)
 
     def _uploaded(self, message: Uploaded) -> None:
@@ -609,7 +357,7 @@ class SessionManager(ThreadActor):
         entry.uploads += 1
         if entry.block is None and entry.person in self._table.persons:
             entry.began_warm = True
-            self._publish(entry, self._ports.cell.current)
+            self._shelf.publish(entry, self._ports.cell.current)
         if entry.block is not None and not entry.block[FLAGS] & KNOWN:
             entry.base_mark = None
 
@@ -620,56 +368,20 @@ class SessionManager(ThreadActor):
             for number in (entry.base_job, entry.dialectic_job, entry.summary_job):
                 flight = self._flights.end(number) if number else None
                 if flight is not None:
-                    self._end_worker(flight.worker)
+                    self._dispatch.end_worker(flight.worker)
             self._residence.drop(entry, "forgotten")
         for person in [one for one in self._table.persons if one[4] == message.peer]:
             self._residence.drop_person(person)
         self._gauges()
 
     def _restored(self, message: Restored) -> None:
-        """Snapshots take their place like anything else, and never that of something that was read in this process."""
-        settings = self._ports.cell.current
-        now = self.clock.now()
-        realm = (settings.server_id, settings.workspace)
-        for kept in message.persons:
-            if kept.person[0] != realm[0] or kept.person in self._table.persons:
-                continue
-            made_at = now - max(0.0, message.wall_now - kept.made_at)
-            if not self._know(kept.person, kept.representation, kept.card, made_at, KNOWN | RESTORED, settings, kept):
-                break
-            self._table.restored += 1
-            others = [entry.key for entry in self._residence.conversations(kept.person)]
+        """A slice of snapshots. Whoever waited for one of these persons is answered."""
+        for person in self._shelf.restore(message, self.clock.now()):
+            others = [entry.key for entry in self._residence.conversations(person)]
             if others:
-                self._republish(Republish(kept.person, others))
-        for session in message.sessions:
-            if session.key[0] != realm[0] or session.key in self._table.entries:
-                continue
-            if person_of(session.key) not in self._table.persons or len(self._table.entries) >= settings.max_sessions:
-                continue
-            entry = self._residence.admit(session.key, now, settings.max_sessions)
-            if entry is None:
-                break
-            entry.summary = session.summary
-            entry.began_warm = True
-            self._publish(entry, settings, kept=session)
-            self._table.restored += 1
-        self._residence.bound(settings.max_sessions, settings.max_cache_bytes)
+                self._republish(Republish(person, others))
         self._gauges()
         message.keeper.cast(Taken())
-
-    def _save_session(self, entry: Entry, settings: Settings) -> None:
-        text = entry.block[STABLE] if entry.block is not None else ""
-        how = made_with(self._limits(settings)) if text else ""
-        self._save(entry.key, SessionSnapshot(entry.key, entry.summary, 0.0, text, how))
-
-    def _save(self, key: tuple[str, ...], snapshot: PersonSnapshot | SessionSnapshot) -> None:
-        """Leaves a change for the keeper. Never waits."""
-        unsaved, keeper = self._table.unsaved, self._table.keeper
-        if len(unsaved) >= UNSAVED_MAX:
-            return
-        unsaved[key] = snapshot
-        if keeper is not None and len(unsaved) == 1:
-            keeper.cast(Unsaved())
 
     # -- bounds --------------------------------------------------------------------------------------------------------
 
@@ -702,23 +414,6 @@ class SessionManager(ThreadActor):
         meters.cache_bytes.set(table.bytes)
         meters.cold_waiters.set(self._waiting.count)
         meters.refresh_in_progress.set(len(self._flights))
-
-
-def _worth_saving(before: Person | None, known: Person) -> bool:
-    """Something is new, or an hour has gone by: a snapshot that is only confirmed must not grow old."""
-    if before is None or before[P_FLAGS] != known[P_FLAGS]:
-        return True
-    texts_differ = before[P_REPRESENTATION] != known[P_REPRESENTATION] or before[P_CARD] != known[P_CARD]
-    return texts_differ or before[P_MADE_AT] // 3600 != known[P_MADE_AT] // 3600
-
-
-def _filled(entry: Entry, now: float, settings: Settings) -> Context:
-    """The answer of a cold turn whose base layer is there."""
-    block = entry.block
-    assert block is not None
-    found = context_of(block, now, settings.volatile_max_age)
-    reason = Reason.FILLED if found.reason is Reason.HIT else found.reason
-    return Context(found.sections, State.COLD, reason, 0.0, found.age, found.system, found.user_message)
 
 
 def _adopt(entry: Entry) -> None:

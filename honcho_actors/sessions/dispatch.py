@@ -1,0 +1,169 @@
+"""Starting refreshes: from *this layer of this conversation is due* to a worker that runs, without waiting for it.
+
+Decides what one request asks for and whether one is needed at all: a person whose read is under way is joined, a
+summary that can't exist is not asked for, a question is asked as far as the hour's budget goes. Part of the
+SessionManager.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from honcho_actors.model import Reason
+from honcho_actors.privacy.identity import Identity, locate
+from honcho_actors.sessions.cadence import level_for
+from honcho_actors.sessions.flights import Flight, Flights
+from honcho_actors.sessions.jobs import GRACE_SECONDS, MAX_JOB_SECONDS, BaseJob, DialecticJob, Job, SummaryJob
+from honcho_actors.sessions.messages import Overdue, Started
+from honcho_actors.sessions.ports import Ports
+from honcho_actors.sessions.questions import screened_message
+from honcho_actors.sessions.table import Entry, Table
+from honcho_actors.sessions.turns import max_conclusions, server_tokens, wants_summary
+from honcho_actors.sessions.worker import RefreshWorker
+from honcho_actors.settings import Settings
+from supervision import BRUTAL_KILL, ChildSpec, NoProc, Ref, Reply, Restart, ThreadActor
+
+REFRESH_SUPERVISOR = "honcho.refresh"
+"""The registered name of the supervisor that the workers run under."""
+
+
+class Dispatch:
+    """Owned by the manager `me`. `settle` is told of an entry whose pins may have changed."""
+
+    def __init__(self, me: ThreadActor, table: Table, ports: Ports, settle: Callable[[Entry], None]) -> None:
+        self._me = me
+        self._table = table
+        self._ports = ports
+        self._settle = settle
+        self.flights = Flights(table.generation)
+
+    def base(
+        self, entry: Entry, identity: Identity, settings: Settings, index: int, trigger: str, again: bool = False
+    ) -> bool:
+        """Starts or joins the read of a person's part. True when one is under way for this entry now."""
+        session = self._remote(entry, identity)
+        established = self._established(entry, identity)
+        summary = again or wants_summary(entry, settings, index, established)
+        person = self._table.persons.get(entry.person)
+        now = self._me.clock.now()
+        flight = self.flights.of_person(entry.person)
+        seconds = min(settings.request_timeout, MAX_JOB_SECONDS)
+        workspace = identity.realm.workspace
+        if flight is not None:
+            Flights.join(flight, entry)
+            if summary and (established or again) and not entry.summary_job:
+                job: Job = SummaryJob(self.flights.number(), entry.key, workspace, session, identity.user_peer, seconds)
+                if self._launch(job, entry, trigger):
+                    entry.summary_mark = index
+            entry.base_at = now
+            return True
+        job = BaseJob(
+            self.flights.number(),
+            entry.key,
+            workspace,
+            session,
+            identity.user_peer,
+            max_conclusions(settings.context_tokens),
+            server_tokens(person, settings, summary),
+            summary,
+            seconds,
+            cold=entry.block is None,
+        )
+        if not self._launch(job, entry, trigger):
+            entry.reason = Reason.OVERLOADED
+            return False
+        entry.base_at = now
+        if entry.block is None:
+            entry.reason = Reason.LOADING
+        if summary:
+            entry.summary_mark = index
+        return True
+
+    def dialectic(self, entry: Entry, question: Any) -> None:
+        """Asks what bears on the conversation, as far as the hour's budget goes."""
+        identity, settings, query, index, cold = question
+        entry.question_due = None
+        depth = self._ports.spend.reserve(settings.dialectic_depth, self._me.clock.now(), settings.dialectic_per_hour)
+        if depth == 0:
+            self._ports.meters.refresh.labels("dialectic", "budget").inc()
+            return
+        message = "" if cold else screened_message(query)
+        job = DialecticJob(
+            self.flights.number(),
+            entry.key,
+            identity.realm.workspace,
+            self._remote(entry, identity) if self._established(entry, identity) else None,
+            identity.user_peer,
+            message,
+            cold,
+            level_for(message or None, settings.reasoning_level, settings.reasoning_level_cap),
+            depth,
+            settings.dialectic_max_chars,
+            index + 1,
+            min(settings.dialectic_timeout, MAX_JOB_SECONDS),
+        )
+        if self._launch(job, entry, "cold" if cold else "turn", depth):
+            entry.asked_mark = index
+        else:
+            self._ports.spend.give_back(depth)
+
+    def _launch(self, job: Job, entry: Entry, trigger: str, reserved: int = 0) -> bool:
+        """Has a worker started, without waiting for it. False when there is no room or nobody to start it."""
+        supervisor = self._me.runtime.registry.whereis(REFRESH_SUPERVISOR)
+        if supervisor is None or self.flights.full:
+            return False
+        spec = ChildSpec(
+            "worker",
+            RefreshWorker,
+            args=(job, self._me.actor_ref, self._ports.client),
+            restart=Restart.TEMPORARY,
+            shutdown=BRUTAL_KILL,
+        )
+        try:
+            reply: Reply[Any] = supervisor.start_child(spec, block=False)
+        except NoProc:
+            return False
+        flight = Flight(job, entry, self._me.clock.now(), trigger)
+        flight.reserved = reserved
+        self.flights.begin(flight)
+        me, number = self._me.actor_ref, job.number
+        reply.subscribe(lambda: me.cast(Started(number, reply)))
+        flight.timer = self._me.send_after(job.seconds + GRACE_SECONDS, Overdue(number))
+        self._settle(entry)
+        return True
+
+    def started(self, message: Started) -> Flight | None:
+        """A worker runs, or could not be started: then its flight is given, for the caller to end. One whose flight has
+        ended meanwhile has no work any more."""
+        flight = self.flights.get(message.number)
+        try:
+            worker: Ref[Any] | None = message.reply.get(timeout=0)
+        except Exception:  # noqa: BLE001 boundary: a worker that does not start costs one refresh, not the manager
+            worker = None
+        if flight is None:
+            self.end_worker(worker)
+        elif worker is None:
+            return flight
+        else:
+            self.flights.runs(flight, worker)
+            flight.monitor = self._me.monitor(worker)
+        return None
+
+    def end_worker(self, worker: Ref[Any] | None) -> None:
+        """Has a worker ended whose work nobody wants any more: its call is cancelled, its socket closed."""
+        supervisor = self._me.runtime.registry.whereis(REFRESH_SUPERVISOR)
+        if supervisor is not None and worker is not None and worker.is_alive():
+            try:
+                supervisor.terminate_child(worker, block=False)
+            except NoProc:
+                pass  # the supervisor is ending, and ends its workers
+
+    def _established(self, entry: Entry, identity: Identity) -> bool:
+        """Whether the server is known to have the conversation: something was delivered, or the ledger says so."""
+        return entry.uploads > 0 or self._ports.is_established(identity.session)
+
+    def _remote(self, entry: Entry, identity: Identity) -> str:
+        """The conversation's name on the server. A repository is looked for here, off the turn path."""
+        entry.remote = identity.remote_session or locate(identity).remote_session
+        return entry.remote

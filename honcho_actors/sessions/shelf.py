@@ -1,0 +1,176 @@
+"""What stands in the table: publishes persons and blocks, admits conversations, takes snapshots in and gives them out.
+
+The only place where the published table is written. Every text is rendered once, when what it is made of has changed.
+Part of the SessionManager.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from honcho_actors.model import Context, Reason, State
+from honcho_actors.sessions import publishing
+from honcho_actors.sessions.block import Limits, made_with
+from honcho_actors.sessions.messages import PersonSnapshot, Restored, SessionSnapshot, Unsaved
+from honcho_actors.sessions.ports import Ports
+from honcho_actors.sessions.residence import Residence
+from honcho_actors.sessions.table import (
+    KNOWN,
+    P_BLOCK,
+    P_CARD,
+    P_FLAGS,
+    P_MADE_AT,
+    P_REPRESENTATION,
+    RESTORED,
+    STABLE,
+    Entry,
+    Key,
+    Person,
+    PersonId,
+    Table,
+    context_of,
+    person_of,
+)
+from honcho_actors.settings import Settings
+
+UNSAVED_MAX = 20_000
+"""Changes that may wait to be saved; further ones are not kept for the next process."""
+
+
+class Shelf:
+    """Owned by the manager. `evicted` is told why somebody left."""
+
+    def __init__(self, table: Table, ports: Ports, evicted: Callable[[str], None]) -> None:
+        self._table = table
+        self._ports = ports
+        self.residence = Residence(table, evicted)
+
+    def limits(self, settings: Settings) -> Limits:
+        return Limits(settings.context_tokens, settings.dialectic_max_chars, self._ports.counter)
+
+    def know(
+        self,
+        person: PersonId,
+        representation: str,
+        card: tuple[str, ...],
+        made_at: float,
+        flags: int,
+        settings: Settings,
+        kept: PersonSnapshot | None = None,
+    ) -> bool:
+        """Publishes what is known of a person. False when there is no room for one more."""
+        before = self._table.persons.get(person)
+        known = publishing.person(
+            representation,
+            card,
+            made_at=made_at,
+            flags=flags,
+            before=before,
+            limits=self.limits(settings),
+            epoch=settings.epoch,
+            text=kept.text if kept is not None and kept.made_with == made_with(self.limits(settings)) else None,
+        )
+        if not self.residence.keep_person(person, known, settings.max_sessions):
+            return False
+        was_known = before is not None and bool(before[P_FLAGS] & KNOWN)
+        if kept is None and (flags & KNOWN or was_known) and _worth_saving(before, known):
+            text, how = known[P_BLOCK][STABLE], made_with(self.limits(settings))
+            self._save(person, PersonSnapshot(person, known[P_REPRESENTATION], known[P_CARD], made_at, 0.0, text, how))
+        return True
+
+    def publish(
+        self, entry: Entry, settings: Settings, read_now: bool = False, kept: SessionSnapshot | None = None
+    ) -> None:
+        """Renders and publishes the block of one conversation out of what is known now."""
+        known = self._table.persons.get(entry.person)
+        if known is None:
+            return
+        before = entry.block
+        made_turn = entry.turns if read_now else (before[3] if before is not None else 0)
+        limits = self.limits(settings)
+        entry.block = publishing.block(
+            entry,
+            known,
+            made_turn=made_turn,
+            limits=limits,
+            epoch=settings.epoch,
+            text=kept.text if kept is not None and kept.made_with == made_with(limits) else None,
+        )
+        entry.ready = None
+        entry.reason = Reason.HIT
+        self.residence.weigh(entry)
+
+    def entry(self, key: Key, settings: Settings, now: float) -> Entry | None:
+        """The entry, admitted if it is new; a new one of a known person has a block at once."""
+        entry = self._table.entries.get(key)
+        if entry is not None:
+            return entry
+        entry = self.residence.admit(key, now, settings.max_sessions)
+        if entry is None:
+            return None
+        if entry.person in self._table.persons:
+            entry.began_warm = True
+            self.publish(entry, settings)
+        self.residence.bound(settings.max_sessions, settings.max_cache_bytes)
+        return entry if self._table.entries.get(key) is entry else None
+
+    def restore(self, message: Restored, now: float) -> list[PersonId]:
+        """Snapshots take their place like anything else, and never that of something that was read in this process.
+        Gives the persons that have become known."""
+        settings = self._ports.cell.current
+        known: list[PersonId] = []
+        for kept in message.persons:
+            if kept.person[0] != settings.server_id or kept.person in self._table.persons:
+                continue
+            if not kept.representation and not kept.card:
+                continue
+            made_at = now - max(0.0, message.wall_now - kept.made_at)
+            if not self.know(kept.person, kept.representation, kept.card, made_at, KNOWN | RESTORED, settings, kept):
+                break
+            self._table.restored += 1
+            known.append(kept.person)
+        for session in message.sessions:
+            if session.key[0] != settings.server_id or session.key in self._table.entries:
+                continue
+            if person_of(session.key) not in self._table.persons or len(self._table.entries) >= settings.max_sessions:
+                continue
+            entry = self.residence.admit(session.key, now, settings.max_sessions)
+            if entry is None:
+                break
+            entry.summary = session.summary
+            entry.began_warm = True
+            self.publish(entry, settings, kept=session)
+            self._table.restored += 1
+        self.residence.bound(settings.max_sessions, settings.max_cache_bytes)
+        return known
+
+    def save_session(self, entry: Entry, settings: Settings) -> None:
+        text = entry.block[STABLE] if entry.block is not None else ""
+        how = made_with(self.limits(settings)) if text else ""
+        self._save(entry.key, SessionSnapshot(entry.key, entry.summary, 0.0, text, how))
+
+    def _save(self, key: tuple[str, ...], snapshot: PersonSnapshot | SessionSnapshot) -> None:
+        """Leaves a change for the keeper. Never waits."""
+        unsaved, keeper = self._table.unsaved, self._table.keeper
+        if len(unsaved) >= UNSAVED_MAX:
+            return
+        unsaved[key] = snapshot
+        if keeper is not None and len(unsaved) == 1:
+            keeper.cast(Unsaved())
+
+
+def _worth_saving(before: Person | None, known: Person) -> bool:
+    """Something is new, or an hour has gone by: a snapshot that is only confirmed must not grow old."""
+    if before is None or before[P_FLAGS] != known[P_FLAGS]:
+        return True
+    texts_differ = before[P_REPRESENTATION] != known[P_REPRESENTATION] or before[P_CARD] != known[P_CARD]
+    return texts_differ or before[P_MADE_AT] // 3600 != known[P_MADE_AT] // 3600
+
+
+def filled(entry: Entry, now: float, settings: Settings) -> Context:
+    """The answer of a cold turn whose base layer is there."""
+    block = entry.block
+    assert block is not None
+    found = context_of(block, now, settings.volatile_max_age)
+    reason = Reason.FILLED if found.reason is Reason.HIT else found.reason
+    return Context(found.sections, State.COLD, reason, 0.0, found.age, found.system, found.user_message)
