@@ -9,7 +9,10 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from honcho_actors.capture import Receipt
     from honcho_actors.model import Context, Document, Section, Turn, TurnRequest
+    from honcho_actors.runtime import Memory
+    from honcho_actors.settings import Settings
 
 _HOME = {
     "Memory": "honcho_actors.runtime",
@@ -23,7 +26,7 @@ _HOME = {
     "ToolResult": "honcho_actors.satellite",
 }
 
-__all__ = ["Context", "Document", "Section", "Turn", "TurnRequest"]
+__all__ = ["Context", "Document", "Memory", "Receipt", "Section", "Settings", "Turn", "TurnRequest"]
 
 
 def __getattr__(name: str) -> Any:

@@ -43,6 +43,13 @@ class Board:
     problems: tuple[str, ...] = ()
     ports: dict[str, int] = field(default_factory=dict)
     """Ports that were picked, so that a restart of the endpoint does not move it."""
+    doors: list[Door] = field(default_factory=list)
+    """What listens now; a killed endpoint cannot close its doors itself, the next one or the loop's end does."""
+
+    async def close_doors(self) -> None:
+        """On the loop."""
+        while self.doors:
+            self.doors.pop().close()
 
 
 class AdminEndpoint(TaskActor):
@@ -53,12 +60,13 @@ class AdminEndpoint(TaskActor):
     def __init__(self, board: Board) -> None:
         super().__init__()
         self._board = board
-        self._doors: list[Door] = []
         self._file: Path | None = None
         self._token = ""
 
-    async def on_start(self) -> None:  # type: ignore[override]
+    async def on_start(self) -> None:
         board, settings = self._board, self._board.cell.current
+        await board.close_doors()
+        self.runtime.loop.at_close(board.close_doors)
         board.problems = ()
         board.metrics_url = board.admin_url = None
         if settings.metrics_port is not None:
@@ -70,9 +78,8 @@ class AdminEndpoint(TaskActor):
             if port and self._write_file(settings.state_dir, f"http://127.0.0.1:{port}"):
                 board.admin_url = f"http://127.0.0.1:{port}"
 
-    def on_stop(self, reason: object) -> None:  # type: ignore[override]
-        for door in self._doors:
-            door.close()
+    async def on_stop(self, reason: object) -> None:
+        await self._board.close_doors()
         self._board.metrics_url = self._board.admin_url = None
         if self._file is not None:
             with contextlib.suppress(OSError, ValueError):
@@ -86,7 +93,7 @@ class AdminEndpoint(TaskActor):
             except OSError as error:
                 failed = error
                 continue
-            self._doors.append(door)
+            self._board.doors.append(door)
             if port == 0:
                 self._board.ports[name] = found
             return found

@@ -97,5 +97,5 @@ class IoLoop(TaskActor):
         super().__init__()
         self._clients = clients
 
-    async def on_stop(self, reason: object) -> None:  # type: ignore[override]
+    async def on_stop(self, reason: object) -> None:
         await self._clients.aclose()
