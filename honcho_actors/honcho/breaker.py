@@ -11,7 +11,7 @@ from __future__ import annotations
 import random
 from collections.abc import Callable
 from dataclasses import dataclass
-from enum import StrEnum
+from enum import Enum, StrEnum, auto
 
 
 class Area(StrEnum):
@@ -33,6 +33,13 @@ class BreakerState(StrEnum):
     CLOSED = "closed"
     OPEN = "open"
     HALF_OPEN = "half_open"
+
+
+class Permit(Enum):
+    """What an admitted call is to the breaker; handed back with its result."""
+
+    ORDINARY = auto()
+    PROBE = auto()
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,19 +77,24 @@ class Breaker:
         """Seconds until a probe may go; 0.0 when one may go now."""
         return 0.0 if self._until is None else max(0.0, self._until - now)
 
-    def admit(self, now: float) -> bool:
-        """True: go, and report. In half-open state exactly one call is let through."""
+    def admit(self, now: float) -> Permit | None:
+        """None: do not go. In half-open state exactly one call is let through, as the probe."""
         if self._until is None:
-            return True
+            return Permit.ORDINARY
         if now < self._until:
-            return False
+            return None
         if self._probe_since is not None and now - self._probe_since < self._policy.probe_lease:
-            return False
+            return None
         self._probe_since = now
-        return True
+        return Permit.PROBE
 
-    def record(self, now: float, good: bool, retry_after: float | None = None) -> None:
-        """What an admitted call came to. `retry_after`: the server's own wish, which can lengthen an open interval."""
+    def record(self, permit: Permit, now: float, good: bool, retry_after: float | None = None) -> None:
+        """What an admitted call came to. `retry_after`: the server's own wish, which can lengthen an open interval.
+
+        While it is open or half open only the probe decides: calls from before it opened say nothing of now.
+        """
+        if permit is Permit.ORDINARY and self._until is not None:
+            return
         if good:
             self._failures = 0
             self._until = None
@@ -90,10 +102,9 @@ class Breaker:
             self._open_for = self._policy.open_for
             return
         self._failures += 1
-        probing = self._until is not None and self._probe_since is not None
-        if probing:
+        if permit is Permit.PROBE:
             self._open_for = min(self._open_for * 2, self._policy.open_max)
-        elif self._until is not None or self._failures < self._policy.failures:
+        elif self._failures < self._policy.failures:
             return
         wait = self._open_for * (0.75 + 0.5 * self._jitter())
         if retry_after is not None:
@@ -102,9 +113,10 @@ class Breaker:
         self._probe_since = None
         self.opened += 1
 
-    def forget(self) -> None:
+    def forget(self, permit: Permit) -> None:
         """An admitted call ended without saying anything about the server: cancelled, or never sent."""
-        self._probe_since = None
+        if permit is Permit.PROBE:
+            self._probe_since = None
 
 
 class Breakers:

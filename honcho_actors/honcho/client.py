@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from honcho_actors.honcho import operations as ops
 from honcho_actors.honcho import reading, wire
@@ -44,6 +44,7 @@ if TYPE_CHECKING:
 __all__ = ["Call", "HonchoClient", "Level", "Observation", "OutMessage"]
 
 Level = Literal["minimal", "low", "medium", "high", "max"]
+_LEVELS = frozenset(get_args(Level))
 
 
 class HonchoClient:
@@ -179,6 +180,8 @@ class HonchoClient:
         """
         if problem := wire.bad_id(workspace, peer, session_id, target):
             return _refused(ops.CHAT, problem)
+        if level not in _LEVELS:
+            return _refused(ops.CHAT, "no such reasoning level")
         text = wire.first_piece(wire.safe_text(query.text), wire.MAX_QUERY_CHARS)
         if not text:
             return _refused(ops.CHAT, "an empty question")
@@ -198,7 +201,7 @@ class HonchoClient:
         call: Call,
     ) -> Outcome[Page[Message]]:
         """Messages in the order in which they were stored (`reverse`: newest first). An unknown session has none."""
-        if problem := wire.bad_id(workspace, session):
+        if problem := wire.bad_id(workspace, session) or wire.bad_filter(filters):
             return _refused(ops.LIST_MESSAGES, problem)
         body = {} if filters is None else {"filters": dict(filters)}
         path = (*_session(workspace, session, "messages"), "list")
@@ -231,7 +234,7 @@ class HonchoClient:
         call: Call,
     ) -> Outcome[tuple[Message, ...]]:
         """The nearest messages of a whole workspace. The widest scope there is: callers must have been asked for it."""
-        if problem := wire.bad_id(workspace):
+        if problem := wire.bad_id(workspace) or wire.bad_filter(filters):
             return _refused(ops.WORKSPACE_SEARCH, problem)
         return await self._search(ops.WORKSPACE_SEARCH, _workspace(workspace, "search"), query, limit, filters, call)
 
@@ -255,7 +258,7 @@ class HonchoClient:
         call: Call,
     ) -> Outcome[Page[Conclusion]]:
         """Newest first (`reverse`: oldest first)."""
-        if problem := wire.bad_id(workspace):
+        if problem := wire.bad_id(workspace) or wire.bad_filter(filters):
             return _refused(ops.LIST_CONCLUSIONS, problem)
         body = {} if filters is None else {"filters": dict(filters)}
         path = (*_workspace(workspace, "conclusions"), "list")
@@ -434,7 +437,7 @@ class HonchoClient:
 
     async def delete_conclusion(self, workspace: str, conclusion: str, *, call: Call) -> Outcome[bool]:
         """True: deleted. False: it was not there (any more)."""
-        if problem := wire.bad_id(workspace):
+        if problem := wire.bad_id(workspace) or wire.bad_filter(conclusion):
             return _refused(ops.DELETE_CONCLUSION, problem)
         if not conclusion.strip():
             return _refused(ops.DELETE_CONCLUSION, "no conclusion named")
@@ -473,7 +476,7 @@ class HonchoClient:
         size: int,
         call: Call,
     ) -> Outcome[Page[Named]]:
-        if problem := wire.bad_id(workspace):
+        if problem := wire.bad_id(workspace) or wire.bad_filter(filters):
             return _refused(op, problem)
         body = {} if filters is None else {"filters": dict(filters)}
         path = (*_workspace(workspace, what), "list")

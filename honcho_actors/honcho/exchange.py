@@ -12,19 +12,18 @@ import json
 import math
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 from urllib.parse import urlencode
 
-import httpcore
 import httpx
 
-from honcho_actors.honcho.breaker import Area, Breaker, Breakers
+from honcho_actors.honcho.breaker import Area, Breaker, Breakers, Permit
 from honcho_actors.honcho.endpoint import BadEndpoint, Endpoint, EndpointSource
 from honcho_actors.honcho.limiter import Limiter
 from honcho_actors.honcho.operations import Operation
-from honcho_actors.honcho.outcomes import Call, Failure, FailureKind, Ok, Outcome
+from honcho_actors.honcho.outcomes import Call, Failure, FailureKind, Ok, Outcome, Priority
 from honcho_actors.honcho.reading import Skip
 from honcho_actors.honcho.replies import MAX_BODY_BYTES, Reply, judge
 from honcho_actors.honcho.said import chain, said
@@ -44,11 +43,22 @@ BLAMES_SERVER_AFTER = 1.0
 """
 
 
+@dataclass(frozen=True, slots=True)
+class _Job(Generic[T]):
+    """What is asked, whoever it is asked of. `path`: segments from the root; `content`: the body, b"" for none."""
+
+    op: Operation
+    path: tuple[str, ...]
+    read: Read[T]
+    params: Mapping[str, str]
+    content: bytes
+
+
 @dataclass(slots=True)
 class _Trip:
     """How far one attempt got: what a passed deadline or a kill is judged by."""
 
-    breaker: Breaker | None = None
+    permit: Permit | None = None
     exchange: Exchange | None = None
     sent_at: float | None = None
 
@@ -99,8 +109,12 @@ class Caller:
         started = loop.time()
         code = "cancelled"
         try:
-            content = b"" if body is None else json.dumps(body, ensure_ascii=False, allow_nan=False).encode()
-            outcome = await self._authorised(op, call, path, read, params or {}, content, versioned)
+            try:
+                content = b"" if body is None else json.dumps(body, ensure_ascii=False, allow_nan=False).encode()
+            except (ValueError, TypeError, RecursionError):
+                return Failure(FailureKind.REFUSED, op.name, detail="it cannot be said in JSON", bytes_sent=False)
+            job = _Job(op, ("v3", *path) if versioned else path, read, params or {}, content)
+            outcome = await self._authorised(job, call)
             code = _code(outcome)
             return outcome
         finally:
@@ -108,123 +122,82 @@ class Caller:
                 self._meters.requests.labels(op.name, code).inc()
                 self._meters.request_duration.labels(op.name).observe(loop.time() - started)
 
-    async def _authorised(
-        self,
-        op: Operation,
-        call: Call,
-        path: tuple[str, ...],
-        read: Read[T],
-        params: Mapping[str, str],
-        content: bytes,
-        versioned: bool,
-    ) -> Outcome[T]:
+    async def _authorised(self, job: _Job[T], call: Call) -> Outcome[T]:
         """The call, and after a 401 at most one more with a key that has changed meanwhile or when read again."""
         endpoint = self._source()
         if isinstance(endpoint, BadEndpoint):
-            return Failure(FailureKind.NOT_CONFIGURED, op.name, detail=endpoint.problem, bytes_sent=False)
-        if not versioned:
-            endpoint_path = path
-        else:
-            endpoint_path = ("v3", *path)
-        outcome = await self._timed(op, call, endpoint, endpoint_path, read, params, content)
+            return Failure(FailureKind.NOT_CONFIGURED, job.op.name, detail=endpoint.problem, bytes_sent=False)
+        outcome = await self._timed(job, call, endpoint)
         if not (isinstance(outcome, Failure) and outcome.status == 401):
             return outcome
         fresh = self._fresher(endpoint)
-        if fresh is None:
-            return outcome
-        return await self._timed(op, call, fresh, endpoint_path, read, params, content)
+        return outcome if fresh is None else await self._timed(job, call, fresh)
 
     def _fresher(self, rejected: Endpoint) -> Endpoint | None:
         """The same server under another key, or None. The sources are read again once for each rejected key."""
         current = self._source()
         if _same(current, rejected) and self._reread is not None and self._rejected != (rejected.key or ""):
             self._rejected = rejected.key or ""
-            self._reread()
+            try:
+                self._reread()
+            except Exception:  # noqa: BLE001 boundary: a source of keys that fails is one without a new key
+                return None
             current = self._source()
         if isinstance(current, BadEndpoint) or current.key == rejected.key or current.origin != rejected.origin:
             return None
         return current
 
-    async def _timed(
-        self,
-        op: Operation,
-        call: Call,
-        endpoint: Endpoint,
-        path: tuple[str, ...],
-        read: Read[T],
-        params: Mapping[str, str],
-        content: bytes,
-    ) -> Outcome[T]:
-        loop = asyncio.get_running_loop()
-        now = loop.time()
-        deadline = call.deadline if math.isfinite(call.deadline) else now + MAX_CALL_SECONDS
-        deadline = min(deadline, now + MAX_CALL_SECONDS)
+    async def _timed(self, job: _Job[T], call: Call, endpoint: Endpoint) -> Outcome[T]:
+        now = asyncio.get_running_loop().time()
+        latest = now + MAX_CALL_SECONDS
+        deadline = min(call.deadline, latest) if math.isfinite(call.deadline) else latest
         if deadline <= now:
-            return Failure(FailureKind.TIMED_OUT, op.name, detail="the deadline had passed", bytes_sent=False)
+            return Failure(FailureKind.TIMED_OUT, job.op.name, detail="the deadline had passed", bytes_sent=False)
         trip = _Trip()
         try:
             async with asyncio.timeout_at(deadline):
-                outcome = await self._gated(
-                    op, replace(call, deadline=deadline), endpoint, path, read, params, content, trip
-                )
+                return await self._gated(job, call.priority, deadline, endpoint, trip)
         except TimeoutError:
-            outcome = self._out_of_time(op, trip, loop.time())
+            return self._out_of_time(job.op, trip)
         finally:
-            if trip.breaker is not None:
-                trip.breaker.forget()
-        return outcome
+            if trip.permit is not None:
+                self._breakers[job.op.area].forget(trip.permit)
 
     async def _gated(
-        self,
-        op: Operation,
-        call: Call,
-        endpoint: Endpoint,
-        path: tuple[str, ...],
-        read: Read[T],
-        params: Mapping[str, str],
-        content: bytes,
-        trip: _Trip,
+        self, job: _Job[T], priority: Priority, deadline: float, endpoint: Endpoint, trip: _Trip
     ) -> Outcome[T]:
+        op = job.op
         loop = asyncio.get_running_loop()
         breaker = self._breakers[op.area]
-        guarded = op.area is not Area.HEALTH
-        if guarded and breaker.retry_in(loop.time()) > 0:
+        if op.area is not Area.HEALTH and breaker.retry_in(loop.time()) > 0:
             return _open(op, breaker, loop.time())
-        if not await self._limiter.acquire(call.priority, call.deadline):
-            if loop.time() >= call.deadline:
+        if not await self._limiter.acquire(priority, deadline):
+            if loop.time() >= deadline:
                 return Failure(FailureKind.TIMED_OUT, op.name, detail="no slot before the deadline", bytes_sent=False)
             return Failure(FailureKind.RATE_LIMITED, op.name, detail="the queue is full", bytes_sent=False)
         try:
-            if guarded and not breaker.admit(loop.time()):
+            trip.permit = Permit.ORDINARY if op.area is Area.HEALTH else breaker.admit(loop.time())
+            if trip.permit is None:
                 return _open(op, breaker, loop.time())
-            trip.breaker = breaker
-            outcome = await self._sent(op, endpoint, path, read, params, content, trip)
-            self._record(op, trip, outcome, loop.time())
+            outcome = await self._sent(job, endpoint, trip)
+            self._record(op, trip, outcome)
             return outcome
         finally:
             self._limiter.release()
 
-    async def _sent(
-        self,
-        op: Operation,
-        endpoint: Endpoint,
-        path: tuple[str, ...],
-        read: Read[T],
-        params: Mapping[str, str],
-        content: bytes,
-        trip: _Trip,
-    ) -> Outcome[T]:
-        exchange = trip.exchange = Exchange(op.idempotent, len(content))
+    async def _sent(self, job: _Job[T], endpoint: Endpoint, trip: _Trip) -> Outcome[T]:
+        op = job.op
+        exchange = trip.exchange = Exchange(op.idempotent, len(job.content))
         trip.sent_at = asyncio.get_running_loop().time()
         whole = False
         try:
             base = self._base_of(endpoint)
-            target = endpoint.target(*path) + ("?" + urlencode(params) if params else "")
+            target = endpoint.target(*job.path) + ("?" + urlencode(job.params) if job.params else "")
             request = httpx.Request(
                 op.method,
                 base.url,
-                headers=base.with_body if content else base.without_body,
-                content=content or None,
+                headers=base.with_body if job.content else base.without_body,
+                content=job.content or None,
                 extensions={"exchange": exchange, "endpoint": endpoint, "target": target.encode("ascii")},
             )
             response = await self._http.send(request, stream=True)
@@ -234,13 +207,9 @@ class Caller:
                 return Failure(kind, op.name, response.status_code, f"the reply is longer than {MAX_BODY_BYTES} bytes")
             await response.aclose()
             whole = True
-            return judge(op, reply, read, self._skip, (endpoint.key,), self._wall_clock())
+            return judge(op, reply, job.read, self._skip, (endpoint.key,), self._wall_clock())
         except PublicHttp as refused:
             return Failure(FailureKind.NOT_CONFIGURED, op.name, detail=str(refused), bytes_sent=False)
-        except (httpcore.LocalProtocolError, httpx.InvalidURL, httpcore.UnsupportedProtocol) as refused:
-            return Failure(
-                FailureKind.NOT_CONFIGURED, op.name, detail=said(chain(refused), (endpoint.key,)), bytes_sent=False
-            )
         except Exception as failed:  # noqa: BLE001 boundary: whatever the network or its library raises is a value here
             sent = exchange.all_sent()
             kind = FailureKind.UNKNOWN_OUTCOME if op.stores and sent else FailureKind.TRANSPORT
@@ -256,26 +225,28 @@ class Caller:
             base = self._base = _Base.of(endpoint)
         return base
 
-    def _out_of_time(self, op: Operation, trip: _Trip, now: float) -> Failure:
+    def _out_of_time(self, op: Operation, trip: _Trip) -> Failure:
+        now = asyncio.get_running_loop().time()
         sent = trip.exchange is not None and trip.exchange.all_sent()
-        if trip.breaker is not None and trip.sent_at is not None and now - trip.sent_at >= BLAMES_SERVER_AFTER:
-            trip.breaker.record(now, good=False)
-            trip.breaker = None
+        if trip.permit is not None and trip.sent_at is not None and now - trip.sent_at >= BLAMES_SERVER_AFTER:
+            self._breakers[op.area].record(trip.permit, now, good=False)
+            trip.permit = None
             self._show(op.area, now)
         kind = FailureKind.UNKNOWN_OUTCOME if op.stores and sent else FailureKind.TIMED_OUT
         where = "in the queue" if trip.exchange is None else "waiting for the reply" if sent else "on the way out"
         return Failure(kind, op.name, detail=f"the deadline passed {where}", bytes_sent=sent)
 
-    def _record(self, op: Operation, trip: _Trip, outcome: Outcome[T], now: float) -> None:
-        breaker, trip.breaker = trip.breaker, None
-        if breaker is None:
+    def _record(self, op: Operation, trip: _Trip, outcome: Outcome[T]) -> None:
+        """Tells the breaker, except of what was never sent: that is forgotten on the way out."""
+        if trip.permit is None or (isinstance(outcome, Failure) and outcome.kind is FailureKind.NOT_CONFIGURED):
             return
+        permit, trip.permit = trip.permit, None
+        now = asyncio.get_running_loop().time()
         if isinstance(outcome, Ok):
-            breaker.record(now, good=True)
-        elif outcome.kind is FailureKind.NOT_CONFIGURED:
-            breaker.forget()
+            self._breakers[op.area].record(permit, now, good=True)
         else:
-            breaker.record(now, good=not _blames_server(outcome), retry_after=outcome.retry_after)
+            good = not _blames_server(outcome)
+            self._breakers[op.area].record(permit, now, good, outcome.retry_after)
         self._show(op.area, now)
 
     def _show(self, area: Area, now: float) -> None:

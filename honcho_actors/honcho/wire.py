@@ -6,7 +6,8 @@ whole-text     a lone surrogate becomes U+FFFD, NUL goes (a surrogate is a 500)
 control-token  `<|endoftext|>` and its like are broken by a blank (one of them is a 422 for the whole batch)
 content-split  over-long content becomes several messages, cut between graphemes, linked by metadata
 batch-split    more than 100 messages or conclusions become several requests, in order
-metadata       at most 100 keys, five levels, plain JSON values
+metadata       at most 100 keys, five levels, plain JSON values; a text that the egress gate withholds is left out
+names-gate     a name, an id or a filter that holds what looks like a credential refuses the call
 blank          what would be refused as empty is not sent
 clamp          numbers stay inside the server's limits
 """
@@ -24,6 +25,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from uuid import UUID
 
 from honcho_actors.honcho.reading import NOTHING, whole_text
+from honcho_actors.privacy import egress
+from honcho_actors.privacy.names import holds_secret
 from honcho_actors.privacy.text import cut, travelling
 
 if TYPE_CHECKING:
@@ -63,6 +66,8 @@ class OutMessage:
 def bad_id(*names: str | None) -> str | None:
     """Which name breaks the server's rule, said without quoting more than its start; None when all keep to it."""
     for name in names:
+        if name is not None and holds_secret(name):
+            return "a name looks like a credential"
         if name is not None and not _ID.fullmatch(name):
             shown = "".join(char if "!" <= char <= "~" else "?" for char in name[:20])
             return f"the name {shown!r} breaks the server's id rule"
@@ -120,6 +125,28 @@ def clean_metadata(metadata: Mapping[Any, Any], max_keys: int = MAX_METADATA_KEY
     return _clean_object(metadata, MAX_METADATA_DEPTH, max_keys)
 
 
+def bad_filter(value: object, depth: int = 8) -> str | None:
+    """names-gate for what a listing is narrowed by: None when no text in it is withheld and it is no deeper than
+    that."""
+    if isinstance(value, str):
+        return "a filter looks like a credential" if _withheld(value) else None
+    if depth < 1:
+        return "a filter is too deep"
+    if isinstance(value, Mapping):
+        value = [*value.keys(), *value.values()]
+    if isinstance(value, (list, tuple, set, frozenset)):
+        return next((problem for item in value if (problem := bad_filter(item, depth - 1))), None)
+    return None
+
+
+_PLAINLY_NONE = re.compile(r"[A-Za-z_]{0,40}|[0-9a-f-]{1,40}")
+"""Words and hex ids, which no rule withholds by themselves: most of what metadata holds."""
+
+
+def _withheld(text: str) -> bool:
+    return not _PLAINLY_NONE.fullmatch(text) and isinstance(egress.verdict(text, MAX_METADATA_TEXT_CHARS, field=egress.Field.METADATA), egress.Withheld)
+
+
 _ABSENT = object()
 
 
@@ -128,7 +155,7 @@ def _clean_object(value: Mapping[Any, Any], depth: int, max_keys: int) -> dict[s
     for key, item in value.items():
         if len(cleaned) >= max_keys:
             break
-        if isinstance(key, str):
+        if isinstance(key, str) and not _withheld(key):
             plain = _clean(item, depth - 1)
             if plain is not _ABSENT:
                 cleaned[whole_text(key)[:256]] = plain
@@ -139,7 +166,7 @@ def _clean(value: object, depth: int) -> Any:
     if value is None or isinstance(value, bool):
         return value
     if isinstance(value, str):
-        return whole_text(value)[:MAX_METADATA_TEXT_CHARS]
+        return _ABSENT if _withheld(value) else whole_text(value)[:MAX_METADATA_TEXT_CHARS]
     if isinstance(value, int):
         return int(value) if -(1 << 63) <= value < 1 << 63 else _ABSENT
     if isinstance(value, float):

@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from honcho_actors.honcho.breaker import Area, Breaker, BreakerPolicy, Breakers, BreakerState
+from honcho_actors.honcho.breaker import Area, Breaker, BreakerPolicy, Breakers, BreakerState, Permit
 from honcho_actors.honcho.client import HonchoClient, OutMessage
 from honcho_actors.honcho.outcomes import FailureKind, Ok
 from tests.support.calls import client, endpoint, failure, read_context, text, within
@@ -22,18 +22,18 @@ def middle() -> float:
 
 def broken(breaker: Breaker, now: float = 0.0) -> Breaker:
     for _ in range(POLICY.failures):
-        assert breaker.admit(now)
-        breaker.record(now, good=False)
+        permit = breaker.admit(now)
+        assert permit is Permit.ORDINARY
+        breaker.record(permit, now, good=False)
     return breaker
 
 
 def test_it_opens_after_failures_in_a_row_and_only_in_a_row() -> None:
     breaker = Breaker(POLICY, middle)
     for good in (False, False, True, False, False):
-        assert breaker.admit(0.0)
-        breaker.record(0.0, good)
+        breaker.record(Permit.ORDINARY, 0.0, good)
     assert breaker.state(0.0) is BreakerState.CLOSED
-    breaker.record(0.0, good=False)
+    breaker.record(Permit.ORDINARY, 0.0, good=False)
     assert breaker.state(0.0) is BreakerState.OPEN
     assert not breaker.admit(1.9)
     assert breaker.retry_in(1.5) == 0.5
@@ -42,8 +42,8 @@ def test_it_opens_after_failures_in_a_row_and_only_in_a_row() -> None:
 def test_half_open_lets_one_probe_through_and_a_good_one_closes_it() -> None:
     breaker = broken(Breaker(POLICY, middle))
     assert breaker.state(2.0) is BreakerState.HALF_OPEN
-    assert [breaker.admit(2.0) for _ in range(3)] == [True, False, False]
-    breaker.record(2.1, good=True)
+    assert [breaker.admit(2.0) for _ in range(3)] == [Permit.PROBE, None, None]
+    breaker.record(Permit.PROBE, 2.1, good=True)
     assert breaker.state(2.1) is BreakerState.CLOSED
     broken(breaker, 3.0)
     assert breaker.retry_in(3.0) == 2.0, "the interval starts small again"
@@ -54,37 +54,43 @@ def test_each_failed_probe_doubles_the_interval_up_to_a_bound() -> None:
     intervals = []
     for _ in range(5):
         now += breaker.retry_in(now)
-        assert breaker.admit(now)
-        breaker.record(now, good=False)
+        assert breaker.admit(now) is Permit.PROBE
+        breaker.record(Permit.PROBE, now, good=False)
         intervals.append(breaker.retry_in(now))
     assert intervals == [4.0, 8.0, 10.0, 10.0, 10.0]
 
 
 def test_a_probe_whose_caller_was_killed_frees_its_place() -> None:
     breaker = broken(Breaker(POLICY, middle))
-    assert breaker.admit(2.0)
-    breaker.forget()
-    assert breaker.admit(2.0)
+    assert breaker.admit(2.0) is Permit.PROBE
+    breaker.forget(Permit.ORDINARY)
+    assert breaker.admit(2.0) is None, "another call's end frees nothing"
+    breaker.forget(Permit.PROBE)
+    assert breaker.admit(2.0) is Permit.PROBE
     assert not breaker.admit(31.9)
     assert breaker.admit(32.0), "one that never reports is given up after its lease"
 
 
-def test_late_failures_of_calls_from_before_do_not_lengthen_an_open_interval() -> None:
+def test_late_results_of_calls_from_before_decide_nothing() -> None:
     breaker = broken(Breaker(POLICY, middle))
-    for _ in range(50):
-        breaker.record(0.5, good=False)
-    assert breaker.retry_in(0.5) == 1.5
-    assert breaker.opened == 1
+    for good in (False, True) * 25:
+        breaker.record(Permit.ORDINARY, 0.5, good)
+    assert (breaker.retry_in(0.5), breaker.opened) == (1.5, 1)
+    assert breaker.admit(2.0) is Permit.PROBE
+    breaker.record(Permit.ORDINARY, 2.1, good=False)
+    assert breaker.state(2.1) is BreakerState.HALF_OPEN
+    breaker.record(Permit.PROBE, 2.2, good=True)
+    assert breaker.state(2.2) is BreakerState.CLOSED
 
 
 def test_the_servers_own_wish_lengthens_the_interval_within_the_bound() -> None:
     breaker = Breaker(POLICY, middle)
     for _ in range(3):
-        breaker.record(0.0, good=False, retry_after=7.0)
+        breaker.record(Permit.ORDINARY, 0.0, good=False, retry_after=7.0)
     assert breaker.retry_in(0.0) == 7.0
     breaker = Breaker(POLICY, middle)
     for _ in range(3):
-        breaker.record(0.0, good=False, retry_after=300.0)
+        breaker.record(Permit.ORDINARY, 0.0, good=False, retry_after=300.0)
     assert breaker.retry_in(0.0) == 10.0
 
 

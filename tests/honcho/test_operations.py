@@ -323,3 +323,10 @@ async def test_what_was_stored_without_its_ids_is_not_taken_for_stored(reply: ob
     messages = [OutMessage("ada", text("x"))]
     outcome, _ = await ask(reply, lambda h: h.add_messages("w", "s", messages, within()), 201)
     assert outcome.kind is FailureKind.UNKNOWN_OUTCOME
+
+
+@pytest.mark.parametrize("odd", [float("nan"), object(), "\ud800", {1, 2}])
+async def test_a_filter_that_cannot_be_said_in_json_is_refused_and_not_raised(odd: object) -> None:
+    async with StubHoncho() as stub, client(stub.url) as honcho:
+        refused = failure(await honcho.list_messages("w", "s", filters={"metadata": {"x": odd}}, call=within()))
+        assert (refused.kind, refused.bytes_sent, stub.seen) == (FailureKind.REFUSED, False, [])
