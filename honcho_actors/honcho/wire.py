@@ -139,8 +139,8 @@ def bad_filter(value: object, depth: int = 8) -> str | None:
     return None
 
 
-_PLAINLY_NONE = re.compile(r"[A-Za-z_]{0,40}|[0-9a-f-]{1,40}")
-"""Words and hex ids, which no rule withholds by themselves: most of what metadata holds."""
+_PLAINLY_NONE = re.compile(r"[a-z_]{0,24}|[0-9a-f-]{1,40}")
+"""Short words and hex ids, which no rule withholds by themselves: most of what metadata holds."""
 
 
 def _withheld(text: str) -> bool:

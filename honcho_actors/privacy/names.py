@@ -104,7 +104,7 @@ def workspace_id(key: str) -> str:
 def file_name(key: str) -> str:
     """A file name without extension, safe on every file system, case-insensitive ones and reserved device names
     included."""
-    if _CLEAN_FILE.fullmatch(key) and not (_MADE.search(key) or _DEVICE.fullmatch(key) or _holds_secret(key)):
+    if _CLEAN_FILE.fullmatch(key) and not (_MADE.search(key) or _DEVICE.fullmatch(key) or holds_secret(key)):
         return key
     return _made(key.lower(), key, "file")
 
@@ -117,23 +117,26 @@ def apart(key: str, *bounds: str) -> str:
     return _made(key, f"{len(bounds)}\x00" + "".join(f"{len(part)}:{part}" for part in (*bounds, key)), "apart")
 
 
-def _holds_secret(key: str) -> bool:
+def holds_secret(key: str) -> bool:
+    """Whether a key or a name holds what looks like a credential; no name made here does."""
     return (len(key) > 14 and _TOKEN.search(key) is not None) or (
         (":" in key or "=" in key) and _GIVEN.search(key) is not None
     )
 
 
 def _name(key: str, kind: str) -> str:
-    if _CLEAN.fullmatch(key) and not _MADE.search(key) and not _holds_secret(key):
+    if _CLEAN.fullmatch(key) and not _MADE.search(key) and not holds_secret(key):
         return key
     return _made(key, key, kind)
 
 
 def _made(readable: str, original: str, kind: str) -> str:
-    shown = "" if _holds_secret(original) else _DIRT.sub("-", readable[:_STEM_LOOK])[:_STEM_CHARS].strip("-")
+    shown = "" if holds_secret(original) else _DIRT.sub("-", readable[:_STEM_LOOK])[:_STEM_CHARS].strip("-")
     digest = hashlib.sha256(
         f"honcho-actors {kind if kind == 'apart' else 'key'} ".encode() + _bytes(original)
     ).hexdigest()
+    if holds_secret(shown):
+        shown = ""
     return f"{shown or kind[0]}--{digest[:DIGEST_CHARS]}"
 
 
