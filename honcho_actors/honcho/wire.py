@@ -144,7 +144,9 @@ _PLAINLY_NONE = re.compile(r"[a-z_]{0,24}|[0-9a-f-]{1,40}")
 
 
 def _withheld(text: str) -> bool:
-    return not _PLAINLY_NONE.fullmatch(text) and isinstance(egress.verdict(text, MAX_METADATA_TEXT_CHARS, field=egress.Field.METADATA), egress.Withheld)
+    return not _PLAINLY_NONE.fullmatch(text) and isinstance(
+        egress.verdict(text, MAX_METADATA_TEXT_CHARS, field=egress.Field.METADATA), egress.Withheld
+    )
 
 
 _ABSENT = object()
