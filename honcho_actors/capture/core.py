@@ -13,7 +13,7 @@ import weakref
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar, overload
 
 from honcho_actors.capture.clocks import AgeClock, ReadClock, Reading, read_clock
 from honcho_actors.capture.delivering import Ended
@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from honcho_actors.settings import Settings
 
 T = TypeVar("T")
+U = TypeVar("U")
 
 log = logging.getLogger("honcho_actors.capture")
 
@@ -145,12 +146,18 @@ class Core:
         self.wake()
         return found
 
-    async def run(self, act: Callable[[sqlite3.Connection], T], *, after: Callable[[T], Any] | None = None) -> T:
-        """Carries an entry out on the outbox and waits for its commit. Raises what the entry raised."""
+    @overload
+    async def run(self, act: Callable[[sqlite3.Connection], T]) -> T: ...
+    @overload
+    async def run(self, act: Callable[[sqlite3.Connection], T], *, after: Callable[[T], U]) -> U: ...
+    async def run(self, act: Callable[[sqlite3.Connection], Any], *, after: Callable[[Any], Any] | None = None) -> Any:
+        """Carries an entry out on the outbox and waits for its commit; `after` makes of its value, on the writer's
+        thread, what is returned. Raises what either raised.
+        """
         value = await self.submit(act, after=after)
         if isinstance(value, Failed):
             raise value.error
-        return value  # type: ignore[no-any-return]
+        return value
 
     def tell_sweeper(self, message: object) -> None:
         """Tells the sweeper; a message that it misses is made good by its next reading of the outbox."""

@@ -25,7 +25,7 @@ _REACHED = {
 class Receipt:
     """`batch_id` is hexadecimal; `reason` is "" unless the turn was skipped, set aside or expired."""
 
-    __slots__ = ("__weakref__", "_clock", "_watched", "batch_id", "reason", "state")
+    __slots__ = ("__weakref__", "_clock", "_watched", "batch_id", "reason", "repeated", "state")
 
     def __init__(
         self, batch_id: str, state: ReceiptState = ReceiptState.PENDING, reason: str = "", clock: Clock | None = None
@@ -33,6 +33,8 @@ class Receipt:
         self.batch_id = batch_id
         self.state = state
         self.reason = reason
+        self.repeated = False
+        """True when the same turn was in the outbox before this capture of it."""
         self._clock = clock
         self._watched: list[tuple[int, Waiter[ReceiptState]]] | None = None
 

@@ -120,7 +120,7 @@ class Sweeper(TaskActor):
             case _Listed():
                 await self._listed(message)
 
-    async def on_stop(self, reason: Reason) -> None:  # type: ignore[override]
+    async def on_stop(self, reason: Reason) -> None:
         for task in self._tasks:
             task.cancel()
         if self._tasks:

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from honcho_actors.capture import decide, delivering, forking, retaining
-from honcho_actors.capture.clocks import elapsed, from_us, to_us
+from honcho_actors.capture.clocks import Reading, elapsed, from_us, to_us
 from honcho_actors.capture.core import Core, log
 from honcho_actors.capture.decide import Act, Found, Verdict
 from honcho_actors.capture.delivering import Claimed, Ended, Group, Lease, LeaseLost, Missing, NotNow, Row
@@ -69,6 +69,24 @@ class DeliveryWorker(TaskActor):
             report = await self._delivery.run()
             self._delivery.core.tell_sweeper(report)
             self.stop()
+
+
+@dataclass(frozen=True, slots=True)
+class _Taken:
+    """A group that is marked as *sending*: its texts as they passed the gate just now, and when that was."""
+
+    group: Group
+    texts: tuple[Screened | None, ...]
+    at: Reading
+
+
+@dataclass(frozen=True, slots=True)
+class _Done:
+    """A group that the server has acknowledged, to be finished with the next commit."""
+
+    group: Group
+    ids: tuple[str, ...]
+    size: int
 
 
 class _Stop(Exception):
@@ -132,34 +150,67 @@ class Delivery:
         if claimed.fork:
             await self._fork(claimed, client)
         established_again = False
+        done: _Done | None = None
         for _ in range(GROUPS_IN_A_ROW):
-            group = await self._take(claimed, client)
-            while isinstance(group, Missing):
-                claimed = await self._establish(claimed, client, group)
-                group = await self._take(claimed, client)
-            if group is None:
+            taken = await self._next(claimed, done)
+            while isinstance(taken, Missing):
+                claimed = await self._establish(claimed, client, taken)
+                taken = await self._next(claimed, None)
+            done = None
+            if taken is None:
                 return self._report(None)
-            verdict, ids = await self._post(claimed, client, group, established_again)
+            group = taken.group
+            verdict, ids = await self._post(claimed, client, taken, established_again)
             if verdict.act is Act.ESTABLISH:
                 established_again = True
                 claimed = await self._forget_members(claimed, group)
                 continue
-            claimed = await self._settle(claimed, client, group, verdict, ids)
             established_again = False
+            if verdict.act is Act.DELIVERED:
+                claimed = replace(claimed, size=decide.next_size(claimed.size, verdict), attempts=0, resends=0)
+                done = _Done(group, ids, claimed.size)
+            else:
+                claimed = await self._settle(claimed, client, group, verdict, ids)
+        if done is not None:
+            await self._finish(claimed, done.group.rows, done.ids, done.size, resent=False, group=done.group)
         await self._give_back(claimed, None, 0.0, "", 0, claimed.size)
         return self._report(0.0)
 
-    async def _take(self, claimed: Claimed, client: HonchoClient) -> Group | Missing | None:
+    async def _next(self, claimed: Claimed, done: _Done | None) -> _Taken | Missing | None:
+        """In one commit: what was just delivered is finished, and the next group is marked as *sending*."""
         core, read = self.core, self.core.ports.read_clock
         if core.settings.read_only:
+            if done is not None:
+                await self._finish(claimed, done.group.rows, done.ids, done.size, resent=False, group=done.group)
             await self._give_back(claimed, None, 0.0, "read_only", claimed.attempts, claimed.size)
             raise _Stop(self._report(PAUSED, "read_only"))
         members = frozenset(claimed.members)
-        return await core.run(
-            lambda connection: delivering.take(
-                connection, claimed.lease, members, size=claimed.size, now=read(), lease_time=core.lease_time()
+
+        def act(connection: Any) -> tuple[list[Ended], Group | Missing | None]:
+            now, lease_time = read(), core.lease_time()
+            ended: list[Ended] = []
+            if done is not None:
+                ended = delivering.finish(
+                    connection, claimed.lease, done.group.rows, done.ids, size=done.size, now=now, lease_time=lease_time
+                )
+            group = delivering.take(
+                connection, claimed.lease, members, size=claimed.size, now=now, lease_time=lease_time
             )
-        )
+            return ended, group
+
+        def after(value: tuple[list[Ended], Group | Missing | None]) -> _Taken | Missing | None:
+            ended, group = value
+            core.ended(ended)
+            return self._looked_at(group) if isinstance(group, Group) else group
+
+        taken = await core.run(act, after=after)
+        self._succeeded = self._succeeded or done is not None
+        return taken
+
+    def _looked_at(self, group: Group) -> _Taken:
+        """On the writer's thread: each text of the group once more through the gate, as it is about to leave."""
+        gate, now = self.core.ports.gate, self.core.ports.read_clock()
+        return _Taken(group, tuple(gate.again(row.text, field=Field.MESSAGE) for row in group.rows), now)
 
     # -- establishing --------------------------------------------------------------------------------------------------
 
@@ -198,16 +249,15 @@ class Delivery:
     # -- sending -------------------------------------------------------------------------------------------------------
 
     async def _post(
-        self, claimed: Claimed, client: HonchoClient, group: Group, established_again: bool
+        self, claimed: Claimed, client: HonchoClient, taken: _Taken, established_again: bool
     ) -> tuple[Verdict, tuple[str, ...]]:
-        core = self.core
-        committed = core.ports.read_clock()
-        messages = await self._screened(claimed, group)
+        core, group = self.core, taken.group
+        messages = await self._messages(claimed, taken)
         now = core.ports.read_clock()
         if core.settings.read_only:
             await self._give_back(claimed, group.delivery, 0.0, "read_only", claimed.attempts, claimed.size)
             raise _Stop(self._report(PAUSED, "read_only"))
-        if now.boot != committed.boot or now.seconds - committed.seconds > STALE:
+        if now.boot != taken.at.boot or now.seconds - taken.at.seconds > STALE:
             raise LeaseLost
         outcome = await client.add_messages(
             claimed.workspace, claimed.session, messages, self._call(core.settings.delivery_timeout)
@@ -216,22 +266,18 @@ class Delivery:
         verdict = decide.after_post(failure, size=len(group.rows), established_again=established_again)
         return verdict, () if isinstance(outcome, Failure) else outcome.value
 
-    async def _screened(self, claimed: Claimed, group: Group) -> list[OutMessage]:
-        """The group as it is sent: each text looked at once more. One that is withheld now is set aside, not sent."""
-        core = self.core
-        gate = core.ports.gate
-
-        def again(_: None) -> list[Screened | None]:
-            return [gate.again(row.text, field=Field.MESSAGE) for row in group.rows]
-
-        texts: list[Screened | None] = await core.submit(lambda connection: None, after=again)
-        withheld = [row for row, text in zip(group.rows, texts, strict=True) if text is None]
+    async def _messages(self, claimed: Claimed, taken: _Taken) -> list[OutMessage]:
+        """The group as it is sent. What is withheld now is set aside, not sent; the others go in the next group."""
+        group = taken.group
+        withheld = [row for row, text in zip(group.rows, taken.texts, strict=True) if text is None]
         if withheld:
             await self._put_aside(claimed, withheld, "withheld", claimed.size)
             await self._give_back(claimed, group.delivery, 0.0, "", claimed.attempts, claimed.size)
             raise _Stop(self._report(0.0))
         return [
-            _message(row, text, group.delivery) for row, text in zip(group.rows, texts, strict=True) if text is not None
+            _message(row, text, group.delivery)
+            for row, text in zip(group.rows, taken.texts, strict=True)
+            if text is not None
         ]
 
     # -- what came of it -----------------------------------------------------------------------------------------------
@@ -308,13 +354,14 @@ class Delivery:
         again = await core.run(
             lambda connection: delivering.resend(
                 connection, claimed.lease, absent, now=read(), lease_time=core.lease_time()
-            )
+            ),
+            after=self._looked_at,
         )
         resending = replace(claimed, group=None, gone=None, resends=claimed.resends + 1)
-        if not again.rows:
+        if not again.group.rows:
             return resending
         verdict, posted = await self._post(resending, client, again, True)
-        return await self._settle(resending, client, again, verdict, posted)
+        return await self._settle(resending, client, again.group, verdict, posted)
 
     async def _struck(self, claimed: Claimed, group: Group) -> Claimed:
         """The server answered 500, and does not have the group: halve it, or set a lone message aside at its second."""

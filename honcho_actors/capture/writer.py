@@ -83,7 +83,7 @@ class OutboxWriter(ThreadActor):
         elif isinstance(message, Tick):
             self._tick()
 
-    def on_stop(self, reason: Reason) -> None:  # type: ignore[override]
+    def on_stop(self, reason: Reason) -> None:
         core = self._core
         while len(core.intake):
             self._work()
@@ -240,6 +240,7 @@ class OutboxWriter(ThreadActor):
             item.receipt.advance(ReceiptState.SKIPPED, result.value)
         elif isinstance(result, accepting.Accepted):
             captures.labels("accepted" if result.fresh else "duplicate").inc()
+            item.receipt.repeated = not result.fresh
             item.receipt.advance(ReceiptState.ACCEPTED)
             if result.state:
                 item.receipt.advance(final_state(result.state), result.reason)
