@@ -108,9 +108,14 @@ class SupervisorLife(Life):
             return
         reply = getattr(event, "reply", None)
         self.context = getattr(reply, "context", None)
-        self.state, effects = core.step(self.state, event)
+        state, effects = core.step(self.state, event)
+        for effect in effects:  # whoever sees the new state finds it reported
+            if type(effect) is ev.Report:
+                self.tell_observer(effect)
+        self.state = state
         for effect in effects:
-            _CARRY_OUT[type(effect)](self, effect)
+            if type(effect) is not ev.Report:
+                _CARRY_OUT[type(effect)](self, effect)
         self.context = None
 
     def spawn(self, effect: ev.Spawn) -> None:
@@ -233,7 +238,6 @@ _CARRY_OUT: dict[type[Any], Callable[[SupervisorLife, Any], object]] = {
     ev.Refuse: lambda self, effect: effect.to.fail(effect.error),
     ev.Ready: SupervisorLife.ready,
     ev.Exit: SupervisorLife.exit,
-    ev.Report: SupervisorLife.tell_observer,
 }
 
 
