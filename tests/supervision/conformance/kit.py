@@ -107,7 +107,6 @@ class _Script:
         return message
 
     def on_failure(self, kind: Any, error: Any, traceback: Any) -> None:
-        self.kit.log.append(("failure", self.id))
         if ("failure", self.id) in self.kit.endings:
             raise self.kit.endings["failure", self.id]
 
