@@ -345,6 +345,7 @@ class SessionManager(ThreadActor):
             trigger = "refresh" if message.again else "prewarm"
             self._dispatch.base(entry, message.identity, message.settings, entry.turns, trigger, message.again)
         self._residence.settle(entry)
+        self._gauges()
 
     def _uploaded(self, message: Uploaded) -> None:
         """Touches the entry, and admits one that only uploads. A person who was not known may be from now on."""

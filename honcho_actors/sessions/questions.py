@@ -6,7 +6,7 @@ pass show the answer so far and ask for what it misses. Every question leaves th
 
 from __future__ import annotations
 
-from honcho_actors.privacy.egress import Gate, Screened, screen
+from honcho_actors.privacy.egress import Field, Gate, Screened, screen
 from honcho_actors.sessions.budget import cut_chars
 
 MESSAGE_MAX_CHARS = 1_500
@@ -39,7 +39,8 @@ RECONCILE = (
 
 def screened_message(query: object, gate: Gate | None = None) -> str:
     """The message as it may travel, at most 1,500 characters and cut after a whole word; "" when blank or withheld."""
-    found = gate.screen(query, MESSAGE_MAX_CHARS) if gate is not None else screen(query, MESSAGE_MAX_CHARS)
+    ask = gate.screen if gate is not None else screen
+    found = ask(query, MESSAGE_MAX_CHARS, field=Field.QUERY)
     if found is None:
         return ""
     if isinstance(query, str) and len(query.strip()) > len(found.text):
@@ -52,7 +53,7 @@ def question(message: str, *, cold: bool, answer: str = "", last: bool = False) 
     text = COLD if cold else WARM + (MESSAGE + message if message else "")
     if answer:
         text += (RECONCILE if last else DEEPER).format(answer=cut_chars(answer, ANSWER_MAX_CHARS))
-    return screen(text, QUESTION_MAX_CHARS)
+    return screen(text, QUESTION_MAX_CHARS, field=Field.QUERY)
 
 
 def enough(answer: str | None, before: str, max_chars: int) -> bool:

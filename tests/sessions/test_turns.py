@@ -231,7 +231,7 @@ def test_sm23_workers_end_with_the_manager() -> None:
 
 
 def test_sm24_a_caller_that_goes_away_leaves_no_waiter_and_the_block_is_cached() -> None:
-    # New value: a thread can't be killed; the caller that goes away is a cancelled task (and case 119 takes five of them).
+    # New value: a thread can't be killed; the caller that goes away is a cancelled task (case 119 takes five).
     import asyncio
 
     gate = threading.Event()

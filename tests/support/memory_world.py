@@ -19,6 +19,7 @@ from honcho_actors.honcho.endpoint import parse_endpoint
 from honcho_actors.metrics import Meters
 from honcho_actors.model import Context, SessionKey, TurnRequest
 from honcho_actors.sessions import Sessions
+from honcho_actors.sessions.budget import utf8_thirds
 from honcho_actors.settings import Settings, SettingsCell
 from supervision import Clock, Strategy, Supervisor, ThreadRuntime
 from tests.support.stub_honcho import Answer, Said, Seen, StubHoncho
@@ -142,6 +143,7 @@ class World:
         server: Server | None = None,
         clock: Clock | None = None,
         established: Callable[[SessionKey], bool] = lambda session: False,
+        counter: Callable[[str], int] = utf8_thirds,
         **settings: Any,
     ) -> None:
         self._own = None if server is not None else Server(remote)
@@ -150,6 +152,7 @@ class World:
         self.remote = self.server.remote
         self._clock = clock
         self._established = established
+        self._counter = counter
         self._settings = settings
 
     def __enter__(self) -> World:
@@ -167,6 +170,7 @@ class World:
             self._client,
             clock=self.runtime.clock,
             is_established=self._established,
+            counter=self._counter,
             jitter=lambda: 0.5,
         )
         self.root = Supervisor.start(self.runtime, self.sessions.child_specs(), strategy=Strategy.REST_FOR_ONE)
