@@ -297,13 +297,21 @@ class Kit:
             ref.tell(("stop", how))
         return self.reason(ref)
 
-    def between(self, child_id: Any, act: Callable[[], Any]) -> list[Any]:
-        """What `act` returns when it runs, once, between a failed restart of the child and its next attempt.
+    def between(
+        self, child_id: Any, look: Callable[[], Any] = lambda: None, ask: Callable[[], Any] = lambda: None
+    ) -> list[Any]:
+        """What `look` and `ask` give, once, between a failed restart of the child and its next attempt.
 
-        It runs on the control thread, where nothing may block: use it to look, and to make requests with `block=False`.
+        `look` runs on the control thread when the failure has been published; what `ask` requests (with `block=False`)
+        lies in the supervisor's mailbox before the retry.
         """
         found: list[Any] = []
-        self.witness.between[child_id] = lambda: found.append(act())
+
+        def act() -> None:
+            self.rt.post(lambda: found.append((look(), asked)))
+            asked = ask()
+
+        self.witness.between[child_id] = act
         return found
 
     def happened(self, what: str) -> list[Any]:

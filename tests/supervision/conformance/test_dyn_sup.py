@@ -110,10 +110,10 @@ def test_DYN_23_a_child_in_the_failed_restart_loop_occupies_its_slot(kit: Kit) -
     sup = kit.dyn(max_children=1)
     kit.plans["a"].extend(["ok", Boom("not yet")])
     ref = sup.start_child(kit.spec("a"))
-    found = kit.between("a", lambda: sup.start_child(kit.spec("b"), block=False))
+    found = kit.between("a", ask=lambda: sup.start_child(kit.spec("b"), block=False))
     kit.crash(ref)
     with pytest.raises(MaxChildren):
-        kit.get(kit.until(lambda: found)[0])
+        kit.get(kit.until(lambda: found)[0][1])
 
 
 @row("DYN-24")

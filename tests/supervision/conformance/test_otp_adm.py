@@ -200,7 +200,7 @@ def test_OTP_73_children_that_restart_count_as_workers_and_not_as_active(kit: Ki
     kit.plans[1].append(Boom("not yet"))
     found = kit.between(1, lambda: (sup.count_children(), [info.state for info in sup.which_children()]))
     kit.crash(refs[1])
-    counts, states = kit.until(lambda: found)[0]
+    (counts, states), _ = kit.until(lambda: found)[0]
     assert counts == Counts(specs=3, active=2, supervisors=0, workers=3)
     assert states == ["running", "restarting", "running"]
     kit.until(lambda: sup.count_children() == Counts(3, 3, 0, 3))
@@ -263,15 +263,15 @@ def test_OTP_80_in_the_failed_restart_loop_everything_is_served(kit: Kit) -> Non
     sup = kit.sup(kit.specs("ab"), intensity=5)
     kit.plans["a"].append(Boom("not yet"))
 
-    def act() -> Any:
-        return kit.state(sup, "a"), [
+    def ask() -> Any:
+        return [
             sup.start_child(kit.spec("a"), block=False),
             sup.restart_child("a", block=False),
             sup.delete_child("a", block=False),
             sup.terminate_child("a", block=False),
         ]
 
-    found = kit.between("a", act)
+    found = kit.between("a", lambda: kit.state(sup, "a"), ask)
     kit.crash(kit.ref(sup, "a"))
     state, replies = kit.until(lambda: found)[0]
     assert state == "restarting"
@@ -282,9 +282,9 @@ def test_OTP_80_in_the_failed_restart_loop_everything_is_served(kit: Kit) -> Non
     assert kit.state(sup, "a") == "down"
     assert sup.restart_child("a").is_alive()
     kit.plans["a"].append(Boom("not yet"))
-    stopping = kit.between("a", lambda: sup.stop(block=False))
+    stopping = kit.between("a", ask=lambda: sup.stop(block=False))
     kit.crash(kit.ref(sup, "a"))
-    assert kit.get(kit.until(lambda: stopping)[0])
+    assert kit.get(kit.until(lambda: stopping)[0][1])
     assert sup.exit_reason == Shutdown()
 
 
@@ -294,13 +294,15 @@ def test_OTP_81_the_same_under_rest_for_one_later_siblings_stay_down_and_earlier
     first = kit.ref(sup, "a")
     kit.plans["b"].append(Boom("not yet"))
 
-    def act() -> Any:
-        states = [kit.state(sup, child_id) for child_id in "abc"]
-        return states, sup.start_child(kit.spec("c"), block=False), sup.terminate_child("b", block=False)
+    def look() -> Any:
+        return [kit.state(sup, child_id) for child_id in "abc"]
 
-    found = kit.between("b", act)
+    def ask() -> Any:
+        return sup.start_child(kit.spec("c"), block=False), sup.terminate_child("b", block=False)
+
+    found = kit.between("b", look, ask)
     kit.crash(kit.ref(sup, "b"))
-    states, started, terminated = kit.until(lambda: found)[0]
+    states, (started, terminated) = kit.until(lambda: found)[0]
     assert states == ["running", "restarting", "down"]
     with pytest.raises(AlreadyPresent):
         kit.get(started)
@@ -317,16 +319,16 @@ def test_OTP_82_the_same_under_a_dynamic_supervisor(kit: Kit) -> None:
     sup = kit.dyn(intensity=5)
     refs = {name: sup.start_child(kit.spec(name)) for name in "ab"}
     kit.plans["a"].append(Boom("not yet"))
-    found = kit.between("a", lambda: (sup.which_children(), sup.start_child(kit.spec("c"), block=False)))
+    found = kit.between("a", sup.which_children, lambda: sup.start_child(kit.spec("c"), block=False))
     kit.crash(refs["a"])
     children, started = kit.until(lambda: found)[0]
     assert [(info.id, info.state) for info in children] == [("b", "running"), ("a", "restarting")]
     assert kit.get(started).is_alive()
     kit.until(lambda: sup.count_children().active == 3)
     kit.plans["a"].append(Boom("not yet"))
-    stopping = kit.between("a", lambda: sup.stop(block=False))
+    stopping = kit.between("a", ask=lambda: sup.stop(block=False))
     kit.crash(next(info.ref for info in sup.which_children() if info.id == "a"))
-    assert kit.get(kit.until(lambda: stopping)[0])
+    assert kit.get(kit.until(lambda: stopping)[0][1])
 
 
 @row("OTP-92")

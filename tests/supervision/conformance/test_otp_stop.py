@@ -267,7 +267,7 @@ def test_DYN_41_a_child_whose_restart_failed_can_be_removed(kit: Kit) -> None:
     sup = kit.dyn()
     ref = sup.start_child(kit.spec("a"))
     kit.plans["a"].append(Boom("no"))
-    found = kit.between("a", lambda: (sup.which_children(), sup.terminate_child(ref, block=False)))
+    found = kit.between("a", sup.which_children, lambda: sup.terminate_child(ref, block=False))
     kit.crash(ref)
     (children, reply), *_ = kit.until(lambda: found)
     assert [info.state for info in children] == ["restarting"]
