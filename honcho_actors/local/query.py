@@ -20,6 +20,7 @@ SMALL_WORDS = frozenset(_LISTED.split())
 _WORDS = re.compile(r"[^\W_]+(?:'[^\W_]+)?")
 _WIDE = re.compile(r"[\u2e80-\u9fff\uac00-\ud7af\u3040-\u30ff\uf900-\ufaff\u0e00-\u0e7f]+")
 MAX_TERMS = 40
+PART_CHARS = 5
 
 
 _MONTHS = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
@@ -34,7 +35,7 @@ _DATES = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class Query:
-    """`words` are matched by stem, `grams` as they are written, anywhere in a text; `bare` is too short for either."""
+    """`words` are matched by stem, `grams` (of scripts without spaces) anywhere; `bare` are too short for an index."""
 
     words: tuple[str, ...]
     grams: tuple[str, ...]
@@ -43,16 +44,17 @@ class Query:
     """The day or month that the query names, as microseconds from and until; None without a year."""
 
     @property
+    def parts(self) -> tuple[str, ...]:
+        """The words that are long enough to be looked for inside others."""
+        return tuple(word for word in self.words if len(word) >= PART_CHARS)
+
+    @property
     def empty(self) -> bool:
         return not (self.words or self.grams or self.bare)
 
     def without(self, names: set[str]) -> Query:
         """The query without these words, unless nothing else would be left."""
-        kept = replace(
-            self,
-            words=tuple(word for word in self.words if word not in names),
-            grams=tuple(gram for gram in self.grams if gram not in names),
-        )
+        kept = replace(self, words=tuple(word for word in self.words if word not in names))
         return self if kept.empty else kept
 
 
@@ -91,8 +93,7 @@ def analyse(text: str) -> Query:
             words.update(dict.fromkeys(word.split("'")))
     strong = [word for word in words if word not in SMALL_WORDS]
     chosen = tuple(strong or words)[:MAX_TERMS]
-    long_words = [word for word in chosen if len(word) >= 5]
-    return Query(chosen, (*tuple(grams)[:MAX_TERMS], *long_words), tuple(bare)[:MAX_TERMS], named_time(text))
+    return Query(chosen, tuple(grams)[:MAX_TERMS], tuple(bare)[:MAX_TERMS], named_time(text))
 
 
 def any_of(terms: tuple[str, ...]) -> str:

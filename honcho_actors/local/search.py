@@ -1,6 +1,6 @@
 """Finding what was said, without a model.
 
-A message's score is how well its words match (by stem, BM25), a little for parts of words (trigrams), and what its
+A message's score is how well its words match (by stem, BM25; parts of words where few do, by trigrams), and what its
 neighbours in the conversation score: an answer often repeats no word of its question. Names of peers in the query are
 not searched for but favour what that peer said; a date in the query favours what was said then. Nothing that matches
 nothing is returned, unlike a search by embeddings, which always has a nearest. An empty query gives the newest.
@@ -18,11 +18,15 @@ from honcho_actors.local.query import Query, analyse, any_of
 Row = sqlite3.Row
 Connection = sqlite3.Connection
 
+WIDTH = 1600
+"""Best matches of an index that are looked at before the scope is applied."""
 POOL = 400
 """Candidates taken from each index."""
+FEW = 50
+PARTS = 0.3
+"""With fewer matches by word than this, parts of words are looked for too, at this weight."""
 SEEDS = 60
 """Best candidates whose neighbours are looked at."""
-GRAMS = 0.3
 AFTER, BEFORE, NEAR = 0.45, 0.3, 0.1
 """Share of its score that a message lends to the next, to the one before, and to those two away."""
 SPEAKER, WHEN = 1.6, 1.5
@@ -77,30 +81,43 @@ def _named(db: Connection, workspace: str, query: Query) -> set[str]:
 
 def _scores(db: Connection, table: str, query: Query, where: Condition) -> dict[int, float]:
     """Each index's scores as shares of its best, weighted and added."""
+    by_word = _matches(db, table, "words", query.words, where)
+    found = [(1.0, by_word), (1.0, _scan(db, table, query.bare, where))]
+    found.append((1.0, _matches(db, table, "grams", query.grams, where)))
+    if len(by_word) < FEW:
+        found.append((PARTS, _matches(db, table, "grams", query.parts, where)))
     total: dict[int, float] = {}
-    parts = (
-        (1.0, _matches(db, table, "words", query.words, where)),
-        (GRAMS, _matches(db, table, "grams", query.grams, where)),
-        (1.0, _scan(db, table, query.bare, where)),
-    )
-    for weight, found in parts:
-        best = max(found.values(), default=0.0) or 1.0
-        for key, score in found.items():
+    for weight, scores in found:
+        best = max(scores.values(), default=0.0) or 1.0
+        for key, score in scores.items():
             total[key] = total.get(key, 0.0) + weight * score / best
     return total
 
 
 def _matches(db: Connection, table: str, index: str, terms: tuple[str, ...], where: Condition) -> dict[int, float]:
+    """Scores of the best matches within the scope: the best of the whole index first, all of it where those are few."""
     if not terms:
         return {}
+    for width in (WIDTH, -1):
+        seen, scores = _within(db, table, f"{table}_{index}", any_of(terms), where, width)
+        if seen < width or len(scores) >= POOL // 4:
+            break
+    return scores
+
+
+def _within(
+    db: Connection, table: str, index: str, expression: str, where: Condition, width: int
+) -> tuple[int, dict[int, float]]:
+    """How many matches of the index were looked at (-1: all), and the scores of those in the scope."""
     sql, params = where
-    name = f"{table}_{index}"
+    best = f"SELECT rowid AS key, rank AS score FROM {index} WHERE {index} MATCH ? ORDER BY rank LIMIT ?"
     rows = db.execute(
-        f"SELECT {table}.pk, -bm25({name}) AS score FROM {name} JOIN {table} ON {table}.pk = {name}.rowid "
-        f"WHERE {name} MATCH ? AND ({sql}) ORDER BY score DESC LIMIT ?",
-        [any_of(terms), *params, POOL],
-    )
-    return {row["pk"]: max(row["score"], 1e-9) for row in rows}
+        f"WITH best AS MATERIALIZED ({best}) SELECT best.key, best.score, {table}.pk IS NOT NULL AS inside "
+        f"FROM best LEFT JOIN {table} ON {table}.pk = best.key AND ({sql}) ORDER BY best.score",
+        [expression, width, *params],
+    ).fetchall()
+    inside = [row for row in rows if row["inside"]][:POOL]
+    return len(rows), {row["key"]: max(-row["score"], 1e-9) for row in inside}
 
 
 def _scan(db: Connection, table: str, terms: tuple[str, ...], where: Condition) -> dict[int, float]:
