@@ -47,7 +47,7 @@ MIGRATIONS: Final = (
     CREATE INDEX batch_order ON batch(conversation, seq);
     CREATE INDEX batch_open ON batch(seq) WHERE state = 0;
     CREATE TABLE message(
-        id INTEGER PRIMARY KEY,
+        id INTEGER PRIMARY KEY AUTOINCREMENT,
         conversation INTEGER NOT NULL, lane INTEGER NOT NULL DEFAULT 1,
         batch INTEGER NOT NULL, position INTEGER NOT NULL,
         peer TEXT NOT NULL, text TEXT NOT NULL, said INTEGER NOT NULL, metadata TEXT NOT NULL,

@@ -1,0 +1,53 @@
+"""What an operator sees of the outbox, and may do to it."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from honcho_actors.capture import inspect
+from honcho_actors.store import StoreFailed
+from tests.support.capture_rig import Rig, said, texts, turn
+from tests.support.faults import FaultProxyProcess
+
+
+def test_what_waits_is_listed_and_what_was_said_is_shown_only_when_asked_for(workspace: str, state: Path) -> None:
+    with Rig(state, None, workspace=workspace) as rig:
+        receipt = rig.capture.capture(turn(1))
+        receipt.wait("accepted", 5.0)
+    path = state / "outbox.db"
+    (entry,) = inspect.entries(path)
+    assert (entry.batch_id, entry.state, entry.messages, entry.turn_id) == (receipt.batch_id, "accepted", 2, "t1")
+    hidden = json.dumps([one.as_dict() for one in inspect.show(path, entry.batch_id)] + list(inspect.export(path)))
+    assert "question" not in hidden
+    assert [one.text for one in inspect.show(path, entry.batch_id, reveal=True)] == said(1)
+    assert [part["text"] for one in inspect.export(path, reveal=True) for part in one["parts"]] == said(1)
+    assert inspect.show(path, "not an id") == []
+
+
+def test_what_was_set_aside_can_be_retried_and_is_delivered_once(honcho: str, workspace: str, state: Path) -> None:
+    refusing = [{"fault": "status", "on": ["add_messages"], "status": 422}]
+    with FaultProxyProcess(honcho, refusing) as proxy:
+        with Rig(state, proxy.url, workspace=workspace) as rig:
+            rig.capture.capture(turn(1))
+            assert rig.capture.flush(10.0)
+        path = state / "outbox.db"
+        (entry,) = inspect.entries(path)
+        assert (entry.state, entry.reason, entry.messages) == ("set_aside", "status_422", 2)
+        assert inspect.retry(path, entry.batch_id) == 2
+        assert inspect.retry(path) == 0
+        proxy.plan([])
+        with Rig(state, proxy.url, workspace=workspace) as rig:
+            assert rig.capture.flush(10.0)
+    assert texts(honcho, "s", workspace) == said(1)
+    assert inspect.entries(path) == []
+    assert [entry.state for entry in inspect.entries(path, states=frozenset({"delivered"}))] == ["delivered"]
+
+
+def test_an_absent_file_is_said_so(tmp_path: Path) -> None:
+    for call in (inspect.entries, inspect.retry):
+        with pytest.raises(StoreFailed):
+            call(tmp_path / "outbox.db")
+    assert not (tmp_path / "outbox.db").exists()
