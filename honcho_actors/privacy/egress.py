@@ -12,6 +12,7 @@ from any thread.
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from enum import StrEnum
@@ -32,6 +33,7 @@ class Field(StrEnum):
 
     MESSAGE = "message"
     QUERY = "query"
+    SEARCH = "search"
     ARGUMENT = "argument"
     CONCLUSION = "conclusion"
     CARD = "card"
@@ -108,12 +110,13 @@ class Screener(Protocol):
     def __call__(self, text: str, /) -> bool: ...
 
 
-Observe = Callable[[Field, Literal["passed", "blank", "withheld"], str], None]
+Outcome = Literal["passed", "blank", "withheld"]
+Observe = Callable[[Field, Outcome, str], None]
 """Told of every verdict: the field, the outcome, and the rule ("" unless withheld). Must not raise; is given no
 text."""
 
 
-def _unobserved(field: Field, outcome: Literal["passed", "blank", "withheld"], rule: str) -> None:
+def _unobserved(field: Field, outcome: Outcome, rule: str) -> None:
     pass
 
 
@@ -174,10 +177,13 @@ class Gate:
         return answer if isinstance(answer, Screened) else None
 
     def _tell(self, field: Field, answer: Verdict | tuple[Screened, ...]) -> None:
-        if isinstance(answer, Withheld):
-            self._observe(field, "withheld", answer.rule)
-        else:
-            self._observe(field, "blank" if isinstance(answer, Blank) else "passed", "")
+        outcome: Outcome = (
+            "withheld" if isinstance(answer, Withheld) else "blank" if isinstance(answer, Blank) else "passed"
+        )
+        rule = answer.rule if isinstance(answer, Withheld) else ""
+        self._observe(field, outcome, rule)
+        for guard in _guards:
+            guard.observe(field, outcome, rule)
 
     def _judge(self, text: object, budget: int) -> Verdict:
         if not _positive(budget) or not isinstance(text, str):
@@ -225,16 +231,60 @@ class Gate:
             return "rule_failed"
         if rule:
             return rule
-        for value in self._secrets:
-            if value in text or value in seen:
+        if _holds_any(self._secrets, text, seen):
+            return "own_key"
+        for guard in _guards:
+            if _holds_any((value.strip() for value in guard.secrets() if value), text, seen):
                 return "own_key"
-        if self._screener is not None:
-            try:
-                if self._screener(seen) is not False:
-                    return "screener"
-            except Exception:  # noqa: BLE001 boundary: a screener that fails withholds; its error may hold the text
-                return "screener_failed"
-        return None
+            if guard.screener is not None and (kind := _asked(guard.screener, seen)):
+                return kind
+        return _asked(self._screener, seen) if self._screener is not None else None
+
+
+def _holds_any(secrets: Iterable[str], text: str, seen: str) -> bool:
+    return any(len(value) >= _SHORTEST_SECRET and (value in text or value in seen) for value in secrets)
+
+
+def _asked(screener: Screener, seen: str) -> str | None:
+    try:
+        return None if screener(seen) is False else "screener"
+    except Exception:  # noqa: BLE001 boundary: a screener that fails withholds; its error may hold the text
+        return "screener_failed"
+
+
+@dataclass(frozen=True, slots=True, repr=False, eq=False)
+class _Guard:
+    secrets: Callable[[], Iterable[str | None]]
+    screener: Screener | None
+    observe: Observe
+
+
+_guards: tuple[_Guard, ...] = ()
+_guarding = threading.Lock()
+
+
+def guard(
+    secrets: Callable[[], Iterable[str | None]],
+    screener: Screener | None = None,
+    observe: Observe | None = None,
+) -> Callable[[], None]:
+    """Makes every gate of this process stricter until the returned function is called: for as long as a runtime runs.
+
+    `secrets` is asked at every verdict for values that must not leave (the configured key, which may be rotated);
+    `screener` is united with the rules; `observe` is told of every verdict. A guard can only withhold more, so it is
+    the union of all that run: the key of one runtime does not leave through another.
+    """
+    global _guards
+    added = _Guard(secrets, screener, observe or _unobserved)
+    with _guarding:
+        _guards = (*_guards, added)
+
+    def release() -> None:
+        global _guards
+        with _guarding:
+            _guards = tuple(guard for guard in _guards if guard is not added)
+
+    return release
 
 
 _SHORTEST_SECRET: Final = 6

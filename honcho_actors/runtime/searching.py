@@ -27,7 +27,7 @@ async def search(
     client: HonchoClient, settings: Settings, query: str, scope: str, key: str | None, limit: int, call: Call
 ) -> tuple[Document, ...]:
     """The hits of one search; empty on every failure. On the loop."""
-    screened = egress.screen(query, QUERY_CHARS)
+    screened = egress.screen(query, QUERY_CHARS, field=egress.Field.SEARCH)
     if screened is None or not settings.configured:
         return ()
     limit = max(1, min(MOST_HITS, limit))

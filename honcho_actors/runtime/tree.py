@@ -20,11 +20,13 @@ import threading
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import asdict
+from functools import partial
 from importlib import import_module
 from typing import Any, Final
 
 from honcho_actors.capture import Capture, CapturePorts
 from honcho_actors.metrics import Meters
+from honcho_actors.privacy import egress, screeners
 from honcho_actors.runtime.io import Clients, IoLoop
 from honcho_actors.runtime.watching import READ_SIDE, WRITE_SIDE, Complaints, Counting, Warden, rows
 from honcho_actors.sessions import Sessions
@@ -66,6 +68,7 @@ class Tree:
             CapturePorts(cell, self.clients.for_server, meters, clock, self.sessions.note_upload),
             cell.current.state_dir,
         )
+        self._unguard = egress.guard(lambda: (cell.current.api_key,), _screener(cell), partial(_count_withheld, meters))
         self._root: SupervisorRef | None = None
         self._lost: dict[str, float] = {}
         self._why: dict[str, str] = {}
@@ -95,7 +98,10 @@ class Tree:
             self._closing = True
         self.sessions.close()
         self.capture.close()
-        return self.runtime.close(timeout)
+        try:
+            return self.runtime.close(timeout)
+        finally:
+            self._unguard()
 
     def _start(self) -> None:
         with self._lock:
@@ -210,6 +216,21 @@ class Tree:
                 "epoch": self._cell.current.epoch,
             },
         }
+
+
+def _screener(cell: SettingsCell) -> egress.Screener | None:
+    """The configured further screener; a change of this one setting takes effect at the next start."""
+    name = cell.current.screener
+    return None if name == "none" else screeners.load(name)
+
+
+_COUNTED: Final = {egress.Field.QUERY: "query", egress.Field.SEARCH: "search"}
+"""What is counted here; messages, cards and conclusions are counted by the rooms that refuse them."""
+
+
+def _count_withheld(meters: Meters, field: egress.Field, outcome: egress.Outcome, rule: str) -> None:
+    if outcome == "withheld" and field in _COUNTED:
+        meters.egress_withheld.labels(_COUNTED[field]).inc()
 
 
 def _state(root: SupervisorRef, side: str) -> ChildState | None:

@@ -45,6 +45,7 @@ RecallMode = Literal["hybrid", "context", "tools"]
 SessionStrategy = Literal["session", "directory", "repo", "global"]
 ReasoningLevel = Literal["minimal", "low", "medium", "high", "max"]
 ObservationMode = Literal["directional", "unified"]
+ScreenerName = Literal["none", "redact-secret"]
 LEVELS: Final = ("minimal", "low", "medium", "high", "max")
 _DAY: Final = 86_400.0
 _NOTHING: Final[Mapping[str, Any]] = MappingProxyType({})
@@ -120,6 +121,12 @@ class Settings:
     session_summary: bool = _setting(True, Flag(), "the conversation's summary is part of the block")
     session_dream: bool = _setting(True, Flag(), "the server may derive from these messages", closed=False)
     inject_in_subagents: bool = _setting(False, Flag(), "subagents get the block too", closed=False)
+    screener: ScreenerName = _setting(
+        "none",
+        OneOf(("none", "redact-secret")),
+        "a further opinion on what leaves, united with the own rules; one that fails withholds everything",
+        closed="redact-secret",
+    )
     first_turn_wait: float = _setting(3.0, Number(0.0, 3600.0), "longest that a cold turn waits")
     headroom: float = _setting(0.05, Number(0.0, 60.0), "taken off the host's grant, for the way back")
     request_timeout: float = _setting(10.0, Number(0.01, 3600.0), "total time of one request")

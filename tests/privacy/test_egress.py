@@ -272,3 +272,32 @@ def test_a_split_keeps_characters_whole_and_prefers_ends_of_words() -> None:
     prose = egress.split("one two three four five six seven eight nine ten " * 5, 60)
     assert prose is not None
     assert all(piece.text.endswith(" ") for piece in prose[:-1])
+
+
+def test_a_guard_makes_every_gate_stricter_and_its_release_takes_that_back() -> None:
+    keys = [OWN_KEY]
+    told: list[str] = []
+    release = egress.guard(lambda: keys, observe=lambda field, outcome, rule: told.append(f"{field} {outcome} {rule}"))
+    try:
+        assert egress.verdict(f"it is {OWN_KEY}", 100, field=Field.QUERY) == Withheld("own_key")
+        assert Gate().verdict(OWN_KEY, 100) == Withheld("own_key")
+        keys[:] = ["rotated-" + "value"]
+        assert isinstance(egress.verdict(f"it is {OWN_KEY}", 100), Screened)
+        assert egress.verdict("rotated-" + "value", 100) == Withheld("own_key")
+    finally:
+        release()
+    assert isinstance(egress.verdict("rotated-" + "value", 100), Screened)
+    assert told[0] == "query withheld own_key"
+    assert len(told) == 4
+
+
+def test_a_guard_whose_screener_fails_closes_every_gate() -> None:
+    def broken(text: str, /) -> bool:
+        raise OSError(text)
+
+    release = egress.guard(tuple, broken)
+    try:
+        assert egress.verdict("hello", 10) == Withheld("screener_failed")
+    finally:
+        release()
+    assert isinstance(egress.verdict("hello", 10), Screened)
