@@ -23,7 +23,7 @@ KEY = "hk-" + "abc" * 4
 
 
 @pytest.mark.parametrize(
-    "suffix", ["", "/", "/v3", "/v3/", " "], ids=["CL18", "case 8 slash", "CL17", "case 8 v3/", "case 8 blank"]
+    "suffix", ["", "/", "/v3", "/v3/", " "], ids=["CL18", "A8 slash", "CL17", "A8 v3 slash", "A8 blank"]
 )
 async def test_the_spellings_of_one_address_lead_to_the_same_path(suffix: str) -> None:
     async with StubHoncho() as stub, client(stub.url + suffix) as honcho:
@@ -32,7 +32,7 @@ async def test_the_spellings_of_one_address_lead_to_the_same_path(suffix: str) -
         assert "//" not in stub.seen[0].target
 
 
-async def test_case_8_a_path_before_the_version_is_kept() -> None:
+async def test_A8_a_path_before_the_version_is_kept() -> None:
     async with StubHoncho() as stub, client(stub.url + "/gate//honcho/v3/") as honcho:
         assert isinstance(await read_context(honcho), Ok)
         assert stub.seen[0].path == "/gate/honcho/v3/workspaces/w/sessions/s/context"
@@ -50,7 +50,7 @@ async def test_case_8_a_path_before_the_version_is_kept() -> None:
         "http://h\u00e9",
     ],
 )
-async def test_case_8_an_unusable_address_is_a_problem_without_its_secret_and_memory_is_off(spelling: str) -> None:
+async def test_A8_an_unusable_address_is_a_problem_without_its_secret_and_memory_is_off(spelling: str) -> None:
     parsed = parse_endpoint(spelling, None)
     assert isinstance(parsed, BadEndpoint)
     assert "pa55" not in parsed.problem
@@ -59,7 +59,7 @@ async def test_case_8_an_unusable_address_is_a_problem_without_its_secret_and_me
     assert (refused.kind, refused.bytes_sent) == (FailureKind.NOT_CONFIGURED, False)
 
 
-def test_case_8_an_ipv6_address_keeps_its_brackets_in_the_origin_only() -> None:
+def test_A8_an_ipv6_address_keeps_its_brackets_in_the_origin_only() -> None:
     parsed = endpoint("http://[::1]:8000")
     assert (parsed.host, parsed.port, parsed.url("v3", "a b")) == ("::1", 8000, "http://[::1]:8000/v3/a%20b")
 
@@ -125,7 +125,7 @@ async def test_CL24_an_empty_configuration_is_not_configured_and_asks_nobody() -
 
 
 @pytest.mark.parametrize("key", ["hk-é", "hk-a\x00b", "hk a", "hk-a\nb", "k" * 9000, "hk-a\x7f"])
-async def test_case_7_an_unusable_key_is_said_once_without_its_text_and_nothing_is_sent(key: str) -> None:
+async def test_A7_an_unusable_key_is_said_once_without_its_text_and_nothing_is_sent(key: str) -> None:
     async with StubHoncho() as stub:
         parsed = parse_endpoint(stub.url, key)
         assert isinstance(parsed, BadEndpoint)
@@ -136,7 +136,7 @@ async def test_case_7_an_unusable_key_is_said_once_without_its_text_and_nothing_
         assert stub.seen == []
 
 
-def test_case_7_a_harmless_edge_is_trimmed() -> None:
+def test_A7_a_harmless_edge_is_trimmed() -> None:
     assert usable_key(" hk-abc \n") == ("hk-abc", "")
 
 
