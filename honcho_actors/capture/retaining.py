@@ -179,7 +179,9 @@ def compact(connection: sqlite3.Connection, *, window: int, after: int, limit: i
             "SELECT seq FROM batch WHERE conversation=? ORDER BY seq DESC LIMIT 1 OFFSET ?", (number, window)
         ).fetchone()
         if edge is not None:
-            connection.execute("DELETE FROM batch WHERE conversation=? AND seq<=? AND state NOT IN (0, 2)", (number, edge[0]))
+            connection.execute(
+                "DELETE FROM batch WHERE conversation=? AND seq<=? AND state NOT IN (0, 2)", (number, edge[0])
+            )
     return numbers[-1] if len(numbers) == limit else None
 
 
