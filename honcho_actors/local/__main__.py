@@ -54,7 +54,7 @@ def _arguments(argv: list[str] | None) -> argparse.Namespace:
     )
     parser.add_argument("--model-timeout", type=float, default=60.0, metavar="SECONDS")
     parser.add_argument("--model-retry", type=float, default=5.0, metavar="SECONDS", help="before a failed call again")
-    parser.add_argument("--no-derive", action="store_true", help="store and search only")
+    parser.add_argument("--no-derive", action="store_true", help="conclude and summarise nothing")
     parser.add_argument("--verbose", action="store_true", help="log requests to standard error")
     return parser.parse_args(argv)
 
@@ -148,7 +148,7 @@ def main(argv: list[str] | None = None) -> int:
     if token is None and not _is_local(given.host):
         print("honcho-actors local: open to the network without a token (--token-env)", file=sys.stderr)
     model = None
-    if given.model_url and not given.no_derive:
+    if given.model_url:
         key = os.environ.get(given.model_key_env, "")
         model = Model(given.model_url, given.model, key, given.model_timeout)
     options = Options(given.data, max(0.0, given.delay), token, model, not given.no_derive, given.model_retry)

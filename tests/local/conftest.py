@@ -49,8 +49,12 @@ class Space:
 
     def settle(self) -> None:
         """Waits until nothing is left to derive."""
-        wait_for(lambda: self.get("/queue/status")["pending_work_units"] == 0)
-        wait_for(lambda: self.get("/queue/status")["in_progress_work_units"] == 0)
+
+        def idle() -> bool:
+            status = self.get("/queue/status")
+            return bool(status["pending_work_units"] + status["in_progress_work_units"] == 0)
+
+        wait_for(idle)
 
     def known(self, peer: str, target: str | None = None) -> str:
         body = {"target": target} if target else {}
