@@ -333,3 +333,16 @@ def test_three_hundred_waiters_leave_none_behind() -> None:
         world.quiet(30)
         emptied(world)
         assert remote.count("session_context") == 30, "one request for a person, however many conversations wait"
+
+
+def test_the_death_of_a_shared_read_answers_every_conversation_that_joined_it() -> None:
+    remote, _gate = held()
+    with World(remote) as world, ThreadPoolExecutor(4) as pool:
+        answers = [pool.submit(world.sessions.serve, ask(f"s{number}"), 5.0) for number in range(4)]
+        world.until_gauge("cold_waiters", 4)
+        until(lambda: len(world.workers()) == 1)
+        start = time.monotonic()
+        world.workers()[0].kill()
+        assert {answer.result(5).reason for answer in answers} == {Reason.WORKER_DIED}
+        assert time.monotonic() - start < 1.0
+        emptied(world)
