@@ -50,7 +50,6 @@ class Resolver:
         self._asked_at: dict[tuple[str, int], float] = {}
         self._pending: dict[tuple[str, int], asyncio.Future[list[Address]]] = {}
         self._answers: dict[tuple[str, int], tuple[float, list[Address]]] = {}
-        self._closed = False
 
     async def resolve(self, host: str, port: int) -> list[Address]:
         """Addresses to try, in order. Raises `ResolveError`; a cancelled caller leaves the question to the others."""
@@ -81,12 +80,13 @@ class Resolver:
 
     def close(self) -> None:
         """Ends the threads that answer; one that is stuck is a daemon and ends with the process."""
-        self._closed = True
         for _ in range(self._threads):
             self._queue.put(None)
         for pending in self._pending.values():
-            pending.cancel()
+            if not pending.done():
+                pending.set_exception(ResolveError("the client is closed"))
         self._pending.clear()
+        self._asked_at.clear()
 
     def _ask(self, key: tuple[str, int], loop: asyncio.AbstractEventLoop) -> asyncio.Future[list[Address]]:
         pending = self._pending.get(key)
@@ -116,8 +116,8 @@ class Resolver:
             answer: list[Address] | ResolveError
             try:
                 answer = list(self._lookup(host, port)) or ResolveError(f"{host} has no address")
-            except (OSError, UnicodeError, ValueError) as failed:
-                answer = ResolveError(f"cannot resolve {host}: {failed}")
+            except Exception as failed:  # noqa: BLE001 boundary: the thread never dies with a question open
+                answer = ResolveError(f"cannot resolve {host}: {failed or type(failed).__name__}")
             try:
                 loop.call_soon_threadsafe(self._answer, (host, port), answer)
             except RuntimeError:

@@ -349,6 +349,30 @@ async def test_a_hung_resolver_holds_up_no_deadline_and_an_old_answer_is_used_me
         release.set()
 
 
+async def test_a_client_that_is_closed_during_a_hung_lookup_answers_with_a_value() -> None:
+    release = threading.Event()
+
+    def lookup(host: str, port: int) -> Iterable[Address]:
+        release.wait(20)
+        return [(socket.AF_INET, ("127.0.0.1", port))]
+
+    honcho = HonchoClient(endpoint("http://honcho.internal"), resolver=Resolver(lookup))
+    flying = asyncio.create_task(read_context(honcho, within(30)))
+    await settle(lambda: bool(honcho.resolver._pending))
+    await honcho.aclose()
+    assert failure(await flying).kind is FailureKind.TRANSPORT
+    release.set()
+
+
+@pytest.mark.parametrize("fault", [KeyError("x"), UnicodeError(), RuntimeError("odd"), socket.gaierror(-3, "again")])
+async def test_whatever_a_lookup_raises_is_an_unresolved_name(fault: Exception) -> None:
+    def lookup(host: str, port: int) -> Iterable[Address]:
+        raise fault
+
+    async with HonchoClient(endpoint("http://honcho.internal"), resolver=Resolver(lookup)) as honcho:
+        assert "cannot resolve honcho.internal" in failure(await read_context(honcho)).detail
+
+
 async def test_stuck_resolver_threads_are_few_and_a_new_one_answers() -> None:
     release = threading.Event()
     calls = 0
