@@ -141,9 +141,9 @@ def _spawn(turn: Turn, child: Child) -> None:
     kept = spec.without_arguments() if spec.restart is Restart.TEMPORARY else spec
     child = turn.put(child, state=STARTING, spec=kept, generation=child.generation + 1, exit=None)
     args = turn.flags.extra_args + spec.args
-    turn.out.append(Spawn(child.seq, child.generation, spec, args, child.again))
     if spec.start_timeout != INFINITY:
         turn.out.append(Arm(Token(child.seq, child.generation, "start"), spec.start_timeout))
+    turn.out.append(Spawn(child.seq, child.generation, spec, args, child.again))
 
 
 def _disarm_start(turn: Turn, child: Child) -> None:
@@ -254,10 +254,10 @@ def _stop(turn: Turn, child: Child, then: Then) -> None:
         if child.spec.shutdown is BRUTAL_KILL:
             turn.out.append(Abandon(child.seq, child.generation))
             return
-        turn.out.append(AskStop(child.seq, child.generation))
         if child.spec.shutdown != INFINITY:
             assert isinstance(child.spec.shutdown, int | float)
             turn.out.append(Arm(Token(child.seq, child.generation, "stop"), child.spec.shutdown))
+        turn.out.append(AskStop(child.seq, child.generation))
 
 
 def _gone(turn: Turn, child: Child, reason: Reason | None) -> None:

@@ -69,7 +69,8 @@ class Witness(Observer):
 class _Script:
     """What both kinds of probe share. The last positional argument is the kit; those before it are recorded."""
 
-    expected_errors = (Expected,)
+    id: Any
+    kit: Kit
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         *self.args, self.id, self.kit = args
@@ -120,6 +121,8 @@ class _Script:
 
 
 class ThreadProbe(_Script, ThreadActor):
+    expected_errors = (Expected,)
+
     def on_start(self) -> Any:
         return _meaning(self._wait(self.begin(), "start"))
 
@@ -138,6 +141,8 @@ class ThreadProbe(_Script, ThreadActor):
 
 
 class TaskProbe(_Script, TaskActor):
+    expected_errors = (Expected,)
+
     async def on_start(self) -> Any:
         return _meaning(await self._wait(self.begin(), "start"))
 
@@ -248,7 +253,14 @@ class Kit:
             self.rt.advance(seconds)
         else:
             assert isinstance(self.clock, ManualClock)
+            self.settled()
             self.clock.advance(seconds)
+
+    def settled(self) -> None:
+        """What the control thread is at, timers that it arms included, is done when this returns."""
+        done = threading.Event()
+        self.rt.post(done.set)
+        assert done.wait(PATIENCE)
 
     def quiet(self) -> None:
         """Gives what should not happen its chance."""
@@ -256,9 +268,7 @@ class Kit:
             self.rt.run_until_idle()
         else:
             for _ in range(3):
-                done = threading.Event()
-                self.rt.post(done.set)
-                assert done.wait(PATIENCE)
+                self.settled()
                 time.sleep(0.002)
 
     # --- looking and acting
@@ -308,8 +318,9 @@ class Kit:
         found: list[Any] = []
 
         def act() -> None:
-            self.rt.post(lambda: found.append((look(), asked)))
-            asked = ask()
+            asked: list[Any] = []
+            self.rt.post(lambda: found.append((look(), asked[0])))
+            asked.append(ask())
 
         self.witness.between[child_id] = act
         return found

@@ -238,8 +238,8 @@ def test_REG_07_a_name_is_a_lock_by_key_that_every_death_releases(kit: Kit) -> N
     latecomer = kit.spawn("late")
     with pytest.raises(AlreadyStarted) as caught:
         registry.register("lock:one", latecomer)
-    waiter: Waiter[str] = Waiter().bind(caught.value.ref, lambda down: type(down.reason).__name__)
-    gone: Waiter[str] = Waiter().bind(caught.value.ref, lambda down: "never read")
+    waiter = Waiter[str]().bind(caught.value.ref, lambda down: type(down.reason).__name__)
+    gone = Waiter[str]().bind(caught.value.ref, lambda down: "never read")
     del gone
     holders["one"].tell(("raise", Boom("holder")))
     kit.until(lambda: waiter.resolved)

@@ -31,7 +31,8 @@ from supervision import (
     StartError,
     Strategy,
 )
-from supervision.spec import DuplicateId, tree
+from supervision.spec import tree
+from supervision.spec_errors import DuplicateId
 from tests.supervision.conformance.kit import Boom, Kit
 
 row = pytest.mark.row
@@ -44,9 +45,9 @@ def test_OTP_23_a_child_is_started_terminated_restarted_and_deleted_with_every_r
     with pytest.raises(AlreadyStarted) as caught:
         sup.start_child(kit.spec("a"))
     assert caught.value.ref is ref
-    for call in (sup.restart_child, sup.delete_child):
+    for name in ("restart_child", "delete_child"):
         with pytest.raises(Running):
-            call("a")
+            getattr(sup, name)("a")
     assert sup.terminate_child("a") is None
     assert sup.terminate_child("a") is None
     assert ref.exit_reason == Shutdown()
@@ -55,9 +56,9 @@ def test_OTP_23_a_child_is_started_terminated_restarted_and_deleted_with_every_r
     assert sup.restart_child("a") is not ref
     sup.terminate_child("a")
     assert sup.delete_child("a") is None
-    for call in (sup.restart_child, sup.delete_child, sup.terminate_child):
+    for name in ("restart_child", "delete_child", "terminate_child"):
         with pytest.raises(NotFound):
-            call("a")
+            getattr(sup, name)("a")
     assert sup.start_child(kit.spec("a")).is_alive()
     assert sup.stop()
     calls: list[Any] = [
@@ -77,9 +78,9 @@ def test_OTP_23_a_child_is_started_terminated_restarted_and_deleted_with_every_r
 def test_OTP_24_a_dynamic_supervisor_addresses_children_by_ref_only(kit: Kit) -> None:
     sup = kit.dyn()
     ref = sup.start_child(kit.spec("a"))
-    for call in (sup.restart_child, sup.delete_child, sup.terminate_child):
+    for name in ("restart_child", "delete_child", "terminate_child"):
         with pytest.raises(ByRefOnly):
-            call("a")
+            getattr(sup, name)("a")
     assert sup.terminate_child(ref) is None
     assert sup.terminate_child(ref) is None, "a dead former child is fine"
     with pytest.raises(NotFound):

@@ -22,7 +22,7 @@ from supervision import (
     Strategy,
 )
 from supervision.events import Happening
-from supervision.spec import BadShutdown
+from supervision.spec_errors import BadShutdown
 from tests.supervision.conformance.kit import Boom, Kit
 
 row = pytest.mark.row

@@ -204,9 +204,10 @@ ALONE = {"OTP-73", "OTP-77", "OTP-88"}
 def test_THR_37_every_row_of_the_three_suites_runs_on_every_runtime(kit: Kit) -> None:
     seen: dict[str, set[str]] = {}
     for test in load():
-        for mark in getattr(test, "pytestmark", []):
+        marks = getattr(test, "pytestmark", [])
+        for mark in marks:
             if mark.name == "row":
-                only = next((tuple(m.args) for m in test.pytestmark if m.name == "only"), RUNTIMES)
+                only = next((tuple(m.args) for m in marks if m.name == "only"), RUNTIMES)
                 assert "kit" in inspect.signature(test).parameters
                 seen.setdefault(mark.args[0], set()).update(only)
     partly = {name for name, on in seen.items() if name[:3] in ("OTP", "DYN", "SUP") and on != set(RUNTIMES)}

@@ -44,7 +44,7 @@ def test_THR_22_a_waiter_is_resolved_once_with_the_value(kit: Kit) -> None:
 def test_THR_23_a_waiter_is_resolved_in_the_same_turn_as_the_down(kit: Kit) -> None:
     order: list[str] = []
     ref = kit.spawn()
-    waiter: Waiter[Any] = Waiter(clock=kit.rt.clock).bind(ref, lambda down: ("WorkerDied", down.reason))
+    waiter = Waiter[Any](clock=kit.rt.clock).bind(ref, lambda down: ("WorkerDied", down.reason))
     waiter.add_done_callback(lambda done: order.append("waiter"))
     watcher = kit.spawn("watcher")
     kit.ask(watcher, ("do", lambda probe: probe.monitor(ref)))
@@ -200,13 +200,18 @@ def test_THR_26_a_waiter_that_joins_while_the_worker_finishes_is_never_stuck(kit
             pool = Kit.dyn(_on(kit, sim))
             front = sim.spawn(TaskFront if seed % 2 else ThreadFront, pool)
             waiters = [Waiter(clock=sim.clock) for _ in range(4)]
-            sim.timers.call_after(0, lambda: [front.tell(Fetch(one)) for one in waiters[:2]])  # noqa: B023
+            sim.timers.call_after(0, lambda: _fetch_all(front, waiters[:2]))  # noqa: B023
             front.tell(Fetch(waiters[2]))
             sim.timers.call_after(0, lambda: front.tell(Fetch(waiters[3])))  # noqa: B023
             sim.run_until_idle()
             assert all(waiter.resolved for waiter in waiters), f"seed {seed}"
             orders.add(tuple(waiter.value for waiter in waiters))
     assert len(orders) > 1, "both sides of the race were seen"
+
+
+def _fetch_all(front: Any, waiters: list[Waiter[int]]) -> None:
+    for waiter in waiters:
+        front.tell(Fetch(waiter))
 
 
 def _on(kit: Kit, sim: Simulator) -> Kit:
@@ -219,7 +224,7 @@ def _on(kit: Kit, sim: Simulator) -> Kit:
 def test_THR_27_a_waiter_added_after_the_manager_closed_hears_at_once(kit: Kit) -> None:
     manager = kit.spawn()
     kit.crash(manager)
-    waiter: Waiter[Any] = Waiter(clock=kit.rt.clock).bind(manager, lambda down: down.reason)
+    waiter = Waiter[Any](clock=kit.rt.clock).bind(manager, lambda down: down.reason)
     assert waiter.resolved
     assert waiter.value == NoProcess()
     with pytest.raises(NoProc):
@@ -307,7 +312,7 @@ def _swallow(call: Any) -> None:
 @row("THR-23")
 def test_THR_23_a_down_carries_the_ref_that_ended(kit: Kit) -> None:
     ref = kit.spawn()
-    waiter: Waiter[Down] = Waiter(clock=kit.rt.clock).bind(ref, lambda down: down)
+    waiter = Waiter[Down](clock=kit.rt.clock).bind(ref, lambda down: down)
     kit.crash(ref)
     kit.until(lambda: waiter.resolved)
     assert waiter.value.ref is ref

@@ -140,7 +140,7 @@ def test_TSK_13_after_a_time_out_neither_a_late_reply_nor_a_down_reaches_the_cal
 def test_TSK_14_whoever_waits_gets_the_failure(kit: Kit, how: str) -> None:
     pool = kit.dyn()
     ref = pool.start_child(job(kit, "a", hangs=True))
-    waiter: Waiter[Any] = Waiter(clock=kit.rt.clock).bind(ref, lambda down: ("WorkerDied", down.reason))
+    waiter = Waiter[Any](clock=kit.rt.clock).bind(ref, lambda down: ("WorkerDied", down.reason))
     if how == "kill":
         reply = ref.ask("hang", block=False)
         kit.until(lambda: ("hangs in turn", "a") in kit.log)

@@ -48,7 +48,7 @@ def trees(draw: st.DrawFn, depth: int = 2) -> TreeSpec:
         if kind == "tree":
             children.append(ChildSpec(name, TreeSpec, tree=draw(trees(depth - 1)), **fields))
         elif kind == "dynamic":
-            limits = {"max_children": draw(st.integers(0, 3)), "intensity": draw(st.integers(0, 3))}
+            limits: dict[str, Any] = {"max_children": draw(st.integers(0, 3)), "intensity": draw(st.integers(0, 3))}
             children.append(ChildSpec(name, TreeSpec, tree=dynamic_tree(**limits), **fields))
         else:
             children.append(leaf(name, shutdown=draw(st.sampled_from([5.0, 2.0, BRUTAL_KILL])), **fields))
