@@ -20,7 +20,7 @@ import httpx
 
 from honcho_actors.local import messages, process, schema, work
 
-MESSAGES = 100_000
+MESSAGES = 20_000
 REQUESTS = 200
 _LISTED = "tea piano Lisbon nurse garden bicycle mother winter novel bread train guitar harbour doctor summer kitchen"
 WORDS = _LISTED.split()

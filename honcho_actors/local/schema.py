@@ -1,7 +1,7 @@
 """The tables of the embedded server, and how a connection to them is opened.
 
 Everything hangs on whole-number keys, so that a session's newest messages, its count and a person's conclusions are
-read through an index however long the session is. Full text is indexed twice: by stemmed words, and by trigrams, which
+read through an index however long the session is. Messages are indexed twice: by stemmed words, and by trigrams, which
 find Chinese and parts of words. The top-level text values of a message's metadata have a table of their own: a client
 that asks "have you got my batch?" is answered without a scan.
 """
@@ -72,8 +72,6 @@ CREATE VIRTUAL TABLE messages_grams USING fts5(
     content, content='messages', content_rowid='pk', tokenize='trigram');
 CREATE VIRTUAL TABLE conclusions_words USING fts5(
     content, content='conclusions', content_rowid='pk', tokenize='porter unicode61 remove_diacritics 2');
-CREATE VIRTUAL TABLE conclusions_grams USING fts5(
-    content, content='conclusions', content_rowid='pk', tokenize='trigram');
 CREATE TRIGGER messages_indexed AFTER INSERT ON messages BEGIN
     INSERT INTO messages_words(rowid, content) VALUES (new.pk, new.content);
     INSERT INTO messages_grams(rowid, content) VALUES (new.pk, new.content);
@@ -85,11 +83,9 @@ CREATE TRIGGER messages_unindexed AFTER DELETE ON messages BEGIN
 END;
 CREATE TRIGGER conclusions_indexed AFTER INSERT ON conclusions BEGIN
     INSERT INTO conclusions_words(rowid, content) VALUES (new.pk, new.content);
-    INSERT INTO conclusions_grams(rowid, content) VALUES (new.pk, new.content);
 END;
 CREATE TRIGGER conclusions_unindexed AFTER DELETE ON conclusions BEGIN
     INSERT INTO conclusions_words(conclusions_words, rowid, content) VALUES ('delete', old.pk, old.content);
-    INSERT INTO conclusions_grams(conclusions_grams, rowid, content) VALUES ('delete', old.pk, old.content);
 END;
 """
 

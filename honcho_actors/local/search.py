@@ -82,10 +82,13 @@ def _named(db: Connection, workspace: str, query: Query) -> set[str]:
 def _scores(db: Connection, table: str, query: Query, where: Condition) -> dict[int, float]:
     """Each index's scores as shares of its best, weighted and added."""
     by_word = _matches(db, table, "words", query.words, where)
-    found = [(1.0, by_word), (1.0, _scan(db, table, query.bare, where))]
-    found.append((1.0, _matches(db, table, "grams", query.grams, where)))
-    if len(by_word) < FEW:
-        found.append((PARTS, _matches(db, table, "grams", query.parts, where)))
+    if table == "conclusions":  # one collection is small enough to be read for what no word index finds
+        found = [(1.0, by_word), (1.0, _scan(db, table, (*query.bare, *query.grams), where))]
+    else:
+        found = [(1.0, by_word), (1.0, _scan(db, table, query.bare, where))]
+        found.append((1.0, _matches(db, table, "grams", query.grams, where)))
+        if len(by_word) < FEW:
+            found.append((PARTS, _matches(db, table, "grams", query.parts, where)))
     total: dict[int, float] = {}
     for weight, scores in found:
         best = max(scores.values(), default=0.0) or 1.0

@@ -1,4 +1,4 @@
-"""An OpenAI-compatible model behind the server: what it is asked, what becomes of its answers, what its failures cost."""
+"""A model behind the server: what it is asked, what becomes of its answers, and what its failures cost."""
 
 from __future__ import annotations
 
