@@ -66,6 +66,10 @@ conformance: setup-dev
 stress: setup-dev
 	@$(PY) -m tests.supervision.support.stress
 
+# Every recorded exchange: replayed for three versions, then asked of `local`, and of HONCHO_CONTRACT_URL=http://... when it is set.
+contract: setup-dev
+	@$(PY) -m pytest $(SUITE) -rf tests/contract
+
 lock:
 	@.ci/lock
 
