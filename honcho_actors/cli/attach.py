@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass
+from http.client import HTTPConnection, HTTPException
 from pathlib import Path
 from typing import Any, Final
+from urllib.parse import urlencode, urlsplit
 
-import httpx
-
-from honcho_actors.ops.endpoint import find
+from honcho_actors.ops.announcement import find
 
 WITHIN: Final = 3.0
 
@@ -23,22 +24,22 @@ class Attached:
 
     def get(self, path: str, **query: str) -> Any:
         """The JSON of one page. Raises `Unreachable` with one sentence."""
+        parts = urlsplit(self.url)
+        connection = HTTPConnection(parts.hostname or "", parts.port, timeout=WITHIN)
         try:
-            reply = httpx.get(
-                self.url + path,
-                params=query,
-                headers={"Authorization": f"Bearer {self.token}"},
-                timeout=WITHIN,
-                trust_env=False,
-            )
-            reply.raise_for_status()
-            return reply.json()
-        except httpx.HTTPStatusError as error:
-            raise Unreachable(
-                f"process {self.pid} refused to answer ({error.response.status_code}); another one may have its port"
-            ) from None
-        except (httpx.HTTPError, ValueError):
+            target = path + ("?" + urlencode(query) if query else "")
+            connection.request("GET", target, headers={"Authorization": f"Bearer {self.token}"})
+            reply = connection.getresponse()
+            content = reply.read()
+            if reply.status != 200:
+                raise Unreachable(
+                    f"process {self.pid} refused to answer ({reply.status}); another one may have its port"
+                )
+            return json.loads(content)
+        except (OSError, HTTPException, ValueError):
             raise Unreachable(f"process {self.pid} does not answer; it may have ended without a goodbye") from None
+        finally:
+            connection.close()
 
 
 class Unreachable(RuntimeError):

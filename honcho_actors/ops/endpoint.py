@@ -7,24 +7,21 @@ both are gone when the runtime is. What is shown is what `status()` says: nothin
 
 from __future__ import annotations
 
-import contextlib
 import json
 import logging
 import os
 import secrets
-import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 from honcho_actors.metrics import Meters
 from honcho_actors.ops import exposition
+from honcho_actors.ops.announcement import announce, withdraw
 from honcho_actors.ops.wire import Answer, Asked, Door, Refuse
 from honcho_actors.settings import SettingsCell
 from supervision import TaskActor
-
-FILE_NAME: Final = "admin.json"
 
 _log = logging.getLogger("honcho_actors.ops")
 
@@ -75,16 +72,14 @@ class AdminEndpoint(TaskActor):
         if settings.admin_port is not None:
             self._token = secrets.token_urlsafe(24)
             port = await self._open(Door(self._admin, token=self._token), settings.admin_port, "admin_port")
-            if port and self._write_file(settings.state_dir, f"http://127.0.0.1:{port}"):
+            if port and self._announced(settings.state_dir, f"http://127.0.0.1:{port}"):
                 board.admin_url = f"http://127.0.0.1:{port}"
 
     async def on_stop(self, reason: object) -> None:
         await self._board.close_doors()
         self._board.metrics_url = self._board.admin_url = None
         if self._file is not None:
-            with contextlib.suppress(OSError, ValueError):
-                if json.loads(self._file.read_text()).get("token") == self._token:
-                    self._file.unlink()
+            withdraw(self._file, self._token)
 
     async def _open(self, door: Door, port: int, name: str) -> int:
         for wanted in (self._board.ports.get(name, port), port):
@@ -104,23 +99,14 @@ class AdminEndpoint(TaskActor):
         self._board.problems = (*self._board.problems, text)
         _log.warning("%s", text)
 
-    def _write_file(self, folder: Path, url: str) -> bool:
+    def _announced(self, folder: Path, url: str) -> bool:
         """Tells a command where to attach; only the owner of the state directory can read it."""
-        content = {"url": url, "token": self._token, "pid": os.getpid(), "started": time.time()}
-        path = folder / FILE_NAME
         try:
-            folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-            partial = path.with_name(f".{FILE_NAME}.{os.getpid()}")
-            partial.unlink(missing_ok=True)
-            with os.fdopen(os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as stream:
-                json.dump(content, stream)
-            partial.replace(path)
+            self._file = announce(folder, url, self._token)
         except OSError as error:
-            self._problem(
-                f"the admin endpoint cannot be announced in the state directory: {(error.strerror or '').lower()}"
-            )
+            why = os.strerror(error.errno or 0).lower()
+            self._problem(f"the admin endpoint cannot be announced in the state directory: {why}")
             return False
-        self._file = path
         return True
 
     def _scrape(self, asked: Asked) -> Answer:
@@ -148,12 +134,3 @@ class AdminEndpoint(TaskActor):
 
 def _json(value: Any) -> Answer:
     return Answer(json.dumps(value, ensure_ascii=False, default=str).encode("utf-8", "replace"))
-
-
-def find(state_dir: Path) -> tuple[str, str, int] | None:
-    """(url, token, pid) of the process that runs on this state directory; None when none has said so."""
-    try:
-        content = json.loads((state_dir / FILE_NAME).read_text())
-        return str(content["url"]), str(content["token"]), int(content["pid"])
-    except (OSError, ValueError, KeyError, TypeError):
-        return None

@@ -15,7 +15,8 @@ import httpx
 import pytest
 
 from honcho_actors.metrics import Meters
-from honcho_actors.ops.endpoint import AdminEndpoint, Board, find
+from honcho_actors.ops.announcement import find
+from honcho_actors.ops.endpoint import AdminEndpoint, Board
 from honcho_actors.ops.wire import Answer, Asked, Door, Refuse
 from honcho_actors.settings import Settings, SettingsCell
 from supervision import Ref, ThreadRuntime
