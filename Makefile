@@ -5,7 +5,7 @@ VENV   ?= .venv
 PY      = $(VENV)/bin/python
 SUITE   = -q
 
-.PHONY: demo test test-all lint bench conformance stress contract kill soak fuzz lock clean setup setup-dev
+.PHONY: demo test test-all lint bench conformance stress seeds contract kill soak fuzz lock clean setup setup-dev
 
 setup: $(VENV)/.run
 setup-dev: $(VENV)/.dev
@@ -69,6 +69,10 @@ stress: setup-dev
 # Every recorded exchange: replayed for three versions, then asked of `local`, and of HONCHO_CONTRACT_URL=http://... when it is set.
 contract: setup-dev
 	@$(PY) -m pytest $(SUITE) -rf tests/contract
+
+# 10,000 random trees in the simulator, each lived twice: every promise checked, every replay identical.
+seeds: setup-dev
+	@$(PY) -m tests.supervision.support.seeds
 
 lock:
 	@.ci/lock
