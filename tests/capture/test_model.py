@@ -114,7 +114,7 @@ class Server:
             world.step()
             return Failure(FailureKind.UNKNOWN_OUTCOME, "add_messages")
         if roll < 0.36:
-            return Failure(FailureKind.UNKNOWN_OUTCOME, "add_messages", world.dice.choice((500, 503)))
+            return Failure(FailureKind.UNKNOWN_OUTCOME, "add_messages", world.dice.choice((502, 503)))
         world.stored += [(session, message) for message in made]
         world.step()
         if roll < 0.52:
