@@ -261,7 +261,7 @@ def test_case_115_children_do_not_outlive_their_parent(rt: ThreadRuntime) -> Non
 
 def test_case_116_a_supervisor_that_gives_up_is_no_crash_of_the_host(rt: ThreadRuntime) -> None:
     tree = Supervisor.start(rt, [ChildSpec("a", Poisoned)], strategy=Strategy.ONE_FOR_ONE, intensity=0)
-    gone: Waiter[Down] = Waiter().bind(tree, lambda down: down)
+    gone = Waiter[Down]().bind(tree, lambda down: down)
     tree.which_child("a").ref.tell("poison")
     assert isinstance(gone.result().reason, Shutdown)
     with pytest.raises(NoProc):

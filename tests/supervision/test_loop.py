@@ -52,6 +52,14 @@ class Caller(ThreadActor):
         return message(self) if callable(message) else message
 
 
+class Listener(ThreadActor):
+    def __init__(self, heard: list[Any]) -> None:
+        self.heard = heard
+
+    def on_receive(self, message: Any) -> None:
+        self.heard.append(message)
+
+
 @pytest.fixture
 def witness() -> Witness:
     return Witness()

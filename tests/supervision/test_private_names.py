@@ -76,7 +76,7 @@ def test_the_special_messages_are_what_we_dispatch_on() -> None:
 
 def test_a_future_keeps_its_hook_under_the_name_that_we_override() -> None:
     future: Any = pykka.Future()
-    assert future._get_hook is None
+    assert vars(future) == {"_get_hook": None, "_get_hook_result": future._get_hook_result}
     future.set_get_hook(len)
     assert future._get_hook is len
     source = inspect.getsource(pykka.Future)
