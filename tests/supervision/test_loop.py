@@ -101,7 +101,7 @@ def test_a_killed_task_is_cancelled_and_its_cleanup_runs_before_the_Down(rt: Thr
 def test_a_coroutine_that_swallows_its_cancellation_is_fenced_and_counted(witness: Witness) -> None:
     with ThreadRuntime(witness, kill_grace=0.05) as rt:
         heard: list[Any] = []
-        listener = rt.spawn(type("Listener", (Caller,), {"on_receive": lambda self, message: heard.append(message)}))
+        listener = rt.spawn(Listener, heard)
         release = threading.Event()
 
         async def stubborn(_: Any) -> None:
@@ -197,7 +197,7 @@ def test_a_blocked_loop_is_noticed_answered_counted_and_replaced(watched: Thread
 
 def test_what_an_abandoned_loop_still_sends_is_dropped(watched: ThreadRuntime) -> None:
     heard: list[Any] = []
-    listener = watched.spawn(type("Listener", (Caller,), {"on_receive": lambda self, message: heard.append(message)}))
+    listener = watched.spawn(Listener, heard)
     waiter: Waiter[str] = Waiter()
     gate = threading.Event()
 
