@@ -27,6 +27,9 @@ from supervision import BRUTAL_KILL, ChildSpec, NoProc, Ref, Reply, Restart, Thr
 REFRESH_SUPERVISOR = "honcho.refresh"
 """The registered name of the supervisor that the workers run under."""
 
+START_SECONDS = 30.0
+"""A worker's start only waits for its turn on the loop; behind a burst that can take seconds."""
+
 
 class Dispatch:
     """Owned by the manager `me`. `settle` is told of an entry whose pins may have changed."""
@@ -71,7 +74,8 @@ class Dispatch:
             cold=entry.block is None,
         )
         if not self._launch(job, entry, trigger):
-            entry.reason = Reason.OVERLOADED
+            if entry.block is None:
+                entry.reason = Reason.OVERLOADED
             return False
         entry.base_at = now
         if entry.block is None:
@@ -111,7 +115,7 @@ class Dispatch:
     def _launch(self, job: Job, entry: Entry, trigger: str, reserved: int = 0) -> bool:
         """Has a worker started, without waiting for it. False when there is no room or nobody to start it."""
         supervisor = self._me.runtime.registry.whereis(REFRESH_SUPERVISOR)
-        if supervisor is None or self.flights.full:
+        if supervisor is None or self.flights.full(isinstance(job, BaseJob) and job.cold):
             return False
         spec = ChildSpec(
             "worker",
@@ -119,6 +123,7 @@ class Dispatch:
             args=(job, self._me.actor_ref, self._ports.client),
             restart=Restart.TEMPORARY,
             shutdown=BRUTAL_KILL,
+            start_timeout=START_SECONDS,
         )
         try:
             reply: Reply[Any] = supervisor.start_child(spec, block=False)

@@ -364,8 +364,9 @@ class Sessions:
                     entry, known, made_turn=block[3], limits=self._limits(settings), epoch=settings.epoch
                 )
         context = context_of(made, now, settings.volatile_max_age)
-        if made is block:
+        if made is block and now - entry.served_at < READY_FOR:
             entry.ready = (block, now, context)
+        entry.served_at = now
         return context
 
     def _without(

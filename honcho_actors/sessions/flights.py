@@ -15,6 +15,9 @@ from supervision import Ref
 
 MAX_FLIGHTS = 4_096
 """Workers at once; one more is refused and its turn is told so."""
+MAX_REFRESHES = 256
+"""Workers at once above which a layer that is there already is not read anew: its turn stays due. What nobody waits for
+must not pile up in front of those who wait."""
 
 
 class Flight:
@@ -51,9 +54,9 @@ class Flights:
     def __len__(self) -> int:
         return len(self._flights)
 
-    @property
-    def full(self) -> bool:
-        return len(self._flights) >= MAX_FLIGHTS
+    def full(self, cold: bool) -> bool:
+        """No room for one more, whether somebody waits for it or not."""
+        return len(self._flights) >= (MAX_FLIGHTS if cold else MAX_REFRESHES)
 
     def number(self) -> int:
         """A fresh number."""

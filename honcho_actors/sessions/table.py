@@ -2,8 +2,7 @@
 
 A turn does one dictionary look-up and takes one attribute; both are atomic, so it needs no lock and can never wait for
 the writer. A `Block` and a `Person` are plain tuples of text and numbers: Python's cyclic collector stops tracking such
-tuples, so that a conversation costs it one object and a hundred thousand of them no pause that a turn would feel. The
-ready-made `Context` of a conversation is kept for as long as it is in use and renewed each second, for its age.
+tuples, so that a conversation costs it one object and a hundred thousand of them no pause that a turn would feel.
 """
 
 from __future__ import annotations
@@ -48,7 +47,8 @@ P_FLAGS: Final = 3
 P_BLOCK: Final = 4
 
 READY_FOR: Final = 1.0
-"""Seconds for which a built Context is reused: its age is never wrong by more."""
+"""Seconds for which a built Context is reused: its age is never wrong by more. One is kept only for a conversation
+whose turns come faster than that; the others cost the collector nothing."""
 
 FEED_LENGTH: Final = 16_384
 """Turns that may wait to be counted while the manager is away; older ones are forgotten, uncounted."""
@@ -96,6 +96,7 @@ class Entry:
         "reason",
         "remote",
         "retry_at",
+        "served_at",
         "summary",
         "summary_job",
         "summary_mark",
@@ -111,6 +112,8 @@ class Entry:
         self.block: Block | None = None
         """None until a base layer has landed: this conversation has never been loaded."""
         self.ready: tuple[Block, float, Context] | None = None
+        self.served_at = -READY_FOR
+        """When a turn last took the block; written by whoever serves."""
         self.opened = False
         """A turn of this conversation has been answered: later ones do not wait for its first load."""
         self.reason: Reason = Reason.LOADING

@@ -107,7 +107,7 @@ def test_case_28_followers_share_the_leaders_fate_and_ask_nothing_again(way: str
         remote.statuses.update(session_context=401)
     with World(remote) as world, ThreadPoolExecutor(10) as pool:
         answers = waiting(world, pool, 10, 0.6 if way == "late" else 5.0)
-        until(lambda: len(world.workers()) == 1)
+        until(lambda: len(world.workers()) == 1 and remote.count("session_context") == 1)
         start = time.monotonic()
         if way == "fails":
             gate.set()
