@@ -16,6 +16,7 @@ import errno
 import os
 import sqlite3
 import stat
+import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
@@ -175,8 +176,8 @@ def set_aside(path: Path, reason: StoreReason) -> SetAside:
 
 @contextlib.contextmanager
 def exclusive(path: Path) -> Iterator[None]:
-    """Holds `<path>.lock` against other processes while a file is examined or set aside. Waits; does nothing where the
-    system has no such locks."""
+    """Holds `<path>.lock` against other processes while a file is examined or set aside. Waits for BUSY_TIMEOUT, then
+    StoreFailed; does nothing where the system has no such locks."""
     lock = path.with_name(path.name + ".lock")
     private_file(lock)
     try:
@@ -185,7 +186,15 @@ def exclusive(path: Path) -> Iterator[None]:
         yield
         return
     with open(lock, "rb") as held:
-        fcntl.flock(held, fcntl.LOCK_EX)
+        until = time.monotonic() + BUSY_TIMEOUT
+        while True:
+            try:
+                fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                break
+            except OSError as error:
+                if time.monotonic() >= until:
+                    raise StoreFailed(StoreReason.LOCKED, path, "being opened by another process") from error
+                time.sleep(0.02)
         yield
 
 

@@ -225,8 +225,12 @@ class Capture:
         core = self._core
         if core.closed or core.settings.read_only:
             return
+        # A conversation's name does not hang on who speaks in it: without a user the default one stands for anybody.
+        person = core.settings.user_peer if user is None else user
         ends = [
-            identities.resolve(Turn(session_key=key, user=user, partition=partition, audience=audience), core.settings)
+            identities.resolve(
+                Turn(session_key=key, user=person, partition=partition, audience=audience), core.settings
+            )
             for key in (parent, child)
         ]
         if not all(isinstance(end, Identity) for end in ends) or ends[0] == ends[1]:

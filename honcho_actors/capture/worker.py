@@ -12,13 +12,14 @@ import json
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from honcho_actors.capture import decide, delivering, forking, retaining
+from honcho_actors.capture import accepting, decide, delivering, forking, retaining
 from honcho_actors.capture.clocks import Reading, elapsed, from_us, to_us
 from honcho_actors.capture.core import Core, log
 from honcho_actors.capture.decide import Act, Found, Verdict
 from honcho_actors.capture.delivering import Claimed, Ended, Group, Lease, LeaseLost, Missing, NotNow, Row
 from honcho_actors.capture.establish import Flags, establish, preset
 from honcho_actors.capture.looking import look, places
+from honcho_actors.capture.writer import ReadOutbox
 from honcho_actors.honcho.outcomes import Call, Failure, Priority
 from honcho_actors.honcho.wire import OutMessage
 from honcho_actors.privacy.egress import Field, Screened
@@ -139,10 +140,21 @@ class Delivery:
             return self._report(claimed.again, claimed.why)
         client = core.ports.client(claimed.server)
         if client is None:
+            if claimed.server == accepting.NO_SERVER and core.settings.configured:
+                return await self._adopt(claimed)
             why = "not_configured" if not core.settings.configured else "other_server"
             await self._give_back(claimed, None, 0.0, why, claimed.attempts, claimed.size)
             return self._report(PAUSED, why)
         return await self._deliver(claimed, client)
+
+    async def _adopt(self, claimed: Claimed) -> Report:
+        """Accepted before a server was configured, and come to the outbox after: it goes to the one that is there now.
+        """
+        await self._give_back(claimed, None, 0.0, "", claimed.attempts, claimed.size)
+        server = self.core.settings.server_id
+        await self.core.run(lambda connection: accepting.adopt(connection, server))
+        self.core.tell_sweeper(ReadOutbox())
+        return self._report(None)
 
     async def _deliver(self, claimed: Claimed, client: HonchoClient) -> Report:
         if claimed.group is not None:

@@ -130,6 +130,15 @@ def test_a_fork_without_record_anchor_or_content_starts_fresh_and_says_why(
     assert found[2][1:] == ("fresh", "parent_empty")
 
 
+def test_a_fork_needs_no_user_where_every_turn_must_name_one(honcho: str, workspace: str, state: Path) -> None:
+    with Rig(state, honcho, workspace=workspace, require_user=True) as rig:
+        rig.capture.capture(turn(1, "parent", user="ann"))
+        rig.capture.fork("parent", "child", at="t1")
+        rig.capture.capture(turn(2, "child", user="ann"))
+        assert rig.capture.flush(10.0)
+    assert texts(honcho, "child", workspace) == said(1, 2)
+
+
 def test_a_fork_of_a_fork_has_the_whole_history(honcho: str, workspace: str, state: Path) -> None:
     with Rig(state, honcho, workspace=workspace) as rig:
         rig.capture.capture(turn(1, "a"))
