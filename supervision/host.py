@@ -46,6 +46,9 @@ class Place(Protocol):
     def cancel(self, life: TaskLife) -> bool:
         """Cancel the task of `life`; False when its loop is gone."""
 
+    def left(self, life: TaskLife) -> None:
+        """A life that was here is over."""
+
 
 class Host:
     """Base of all runtimes."""

@@ -364,6 +364,9 @@ class TaskLife(Life):
         return True
 
     def finish(self, reason: Reason) -> bool:
+        place = self.place
+        if place is not None and self.reason is None:
+            place.left(self)
         won = super().finish(reason)
         if won and self.grace is not None:
             self.grace.cancel()

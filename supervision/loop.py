@@ -80,11 +80,14 @@ class LoopPlace:
     def cancel(self, life: TaskLife) -> bool:
         return not self.dead and self.call(_cancel, life)
 
+    def left(self, life: TaskLife) -> None:
+        """A life that was here is over."""
+        self.lives.pop(life, None)
+
     def boot(self, life: TaskLife, birth: Birth, handshake: Handshake) -> bool:
         """Start a task for `life`."""
         life.place = self
         self.lives[life] = None
-        life.watch(self, lambda reason: self.lives.pop(life, None))
         return not self.dead and self.call(self._boot, life, birth, handshake)
 
     def beat(self) -> bool:
@@ -159,6 +162,8 @@ class LoopPlace:
                 await asyncio.wait_for(hook(), CLOSE_SECONDS)
             except Exception:  # noqa: BLE001 - boundary: one failing close hook never keeps the loop from ending.
                 _log.exception("a close hook of %s failed", self.label)
+        for life in list(self.lives):  # their cancellation is an end that was brought about, not a crash of theirs
+            life.kill(Killed("loop ended"))
         me = asyncio.current_task()
         others = [task for task in asyncio.all_tasks() if task is not me]
         for task in others:

@@ -247,7 +247,7 @@ def task_life() -> tuple[TaskLife, list[Any]]:
     life.ref = Ref(life)
     fired: list[Any] = []
     life.gate = _Gate()  # type: ignore[assignment]
-    life.place = SimpleNamespace(fire=fired.append, cancel=lambda life: False)
+    life.place = SimpleNamespace(fire=fired.append, cancel=lambda life: False, left=lambda life: None)
     return life, fired
 
 
