@@ -9,6 +9,7 @@ import pytest
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--turns", type=int, default=1_000, help="how many turns two people and a room take together")
     parser.addoption(
         "--names", type=int, default=100_000, help="how many keys the names' property test takes (a release: 1000000)"
     )

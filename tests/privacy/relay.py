@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
+from collections.abc import Iterator
 from types import TracebackType
 from urllib.parse import urlsplit
 
@@ -16,6 +17,7 @@ class Relay:
         parts = urlsplit(upstream)
         self._upstream = (parts.hostname or "127.0.0.1", parts.port or 80)
         self.received = bytearray()
+        self._streams: list[bytearray] = []
         self.url = ""
         self._said: bytes | None = None
         self._ready = threading.Event()
@@ -29,6 +31,10 @@ class Relay:
     def pass_on(self) -> None:
         """From now on the server answers again."""
         self._said = None
+
+    def requests(self) -> list[tuple[str, str, str]]:
+        """Method, target and body of every whole request until now, connection by connection."""
+        return [request for stream in list(self._streams) for request in _requests(bytes(stream))]
 
     def __enter__(self) -> Relay:
         self._thread.start()
@@ -55,9 +61,12 @@ class Relay:
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         upstream: asyncio.StreamWriter | None = None
+        stream = bytearray()
+        self._streams.append(stream)
         try:
             while data := await reader.read(65_536):
                 self.received += data
+                stream += data
                 if self._said is not None:
                     writer.write(self._said)
                     await writer.drain()
@@ -86,3 +95,13 @@ class Relay:
             pass
         finally:
             writer.close()
+
+
+def _requests(data: bytes) -> Iterator[tuple[str, str, str]]:
+    while b"\r\n\r\n" in data:
+        head, _, data = data.partition(b"\r\n\r\n")
+        first, *lines = head.decode("latin-1").split("\r\n")
+        length = next((int(line.split(":")[1]) for line in lines if line.lower().startswith("content-length:")), 0)
+        method, target = first.split(" ")[:2]
+        yield method, target, data[:length].decode()
+        data = data[length:]
