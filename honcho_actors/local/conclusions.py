@@ -16,6 +16,12 @@ from honcho_actors.local.times import iso, line_stamp, now_us
 Row = sqlite3.Row
 Connection = sqlite3.Connection
 
+HEADINGS = (
+    ("explicit", "## Explicit Observations"),
+    ("deductive", "## Deductive Observations"),
+    ("inductive", "## Inductive Observations"),
+    ("contradiction", "## Contradictions"),
+)
 COLUMNS = {
     "id": Column("conclusions.id", "text"),
     "workspace_id": Column("conclusions.workspace", "text"),
@@ -24,15 +30,11 @@ COLUMNS = {
     "observer": Column("conclusions.observer", "text"),
     "observed_id": Column("conclusions.observed", "text"),
     "observed": Column("conclusions.observed", "text"),
-    "level": Column("conclusions.level", "text"),
+    "level": Column("conclusions.level", "text", frozenset(level for level, _ in HEADINGS)),
+    "content": Column("conclusions.content", "text"),
+    "metadata": Column("'{}'", "json"),
     "created_at": Column("conclusions.created_at", "time"),
 }
-HEADINGS = (
-    ("explicit", "## Explicit Observations"),
-    ("deductive", "## Deductive Observations"),
-    ("inductive", "## Inductive Observations"),
-    ("contradiction", "## Contradictions"),
-)
 
 
 def shown(row: Row) -> dict[str, Any]:

@@ -108,7 +108,6 @@ def peer_context(
 ) -> dict[str, Any]:
     directory.need_peer(db, workspace, peer)
     observed = target or peer
-    directory.need_peer(db, workspace, observed)
     rows = conclusions.chosen(
         db,
         workspace,

@@ -120,17 +120,17 @@ def listed(
 # --- get or create ------------------------------------------------------------------------------------------------
 
 
-def _sound(name: str) -> None:
-    """A path may name what the id rule forbids; Honcho answers that with a bare 500."""
-    if not ID.fullmatch(name) or len(name) > ID_CHARS:
-        raise ServerFault(name)
+def sound(name: str) -> bool:
+    """Whether a name keeps the id rule; a path may name anything."""
+    return len(name) <= ID_CHARS and ID.fullmatch(name) is not None
 
 
 def ensure_workspace(
     db: Connection, workspace: str, metadata: Mapping[str, Any] | None = None, configuration: Any = None
 ) -> tuple[Row, bool]:
     """An existing workspace is returned unchanged, whatever is given."""
-    _sound(workspace)
+    if not sound(workspace):
+        raise ServerFault(workspace)
     made = db.execute(
         "INSERT INTO workspaces VALUES(?, ?, ?, ?) ON CONFLICT DO NOTHING",
         (workspace, json.dumps(metadata or {}), json.dumps(configuration or {}), now_us()),
@@ -156,8 +156,8 @@ def update_workspace(db: Connection, workspace: str, metadata: Any, configuratio
 def ensure_peer(
     db: Connection, workspace: str, peer: str, metadata: Any = None, configuration: Any = None
 ) -> tuple[Row, bool]:
+    check_peer_names([peer])
     ensure_workspace(db, workspace)
-    _sound(peer)
     made = db.execute(
         "INSERT INTO peers(workspace, id, metadata, configuration, created_at) VALUES(?, ?, ?, ?, ?) "
         "ON CONFLICT DO NOTHING",
@@ -177,7 +177,8 @@ def ensure_session(
     db: Connection, workspace: str, session: str, metadata: Any = None, configuration: Any = None
 ) -> tuple[Row, bool]:
     ensure_workspace(db, workspace)
-    _sound(session)
+    if not sound(session):
+        raise not_found("Session not found")
     row = find_session(db, workspace, session)
     if row is None:
         db.execute(
@@ -203,12 +204,12 @@ def ensure_session(
 
 
 def check_peer_names(names: list[str]) -> None:
-    bad = [name for name in names if not ID.fullmatch(name) or len(name) > ID_CHARS]
+    bad = [name for name in names if not sound(name)]
     if bad:
         raise Refused(422, f"Peer name(s) {bad} must match pattern {ID_PATTERN}")
 
 
-def join(db: Connection, session: Row, members: Mapping[str, Mapping[str, Any]], *, action: str) -> None:
+def join(db: Connection, session: Row, members: Mapping[str, Mapping[str, Any]]) -> None:
     """Adds members; one that is a member already keeps its stored observation flags."""
     check_peer_names(list(members))
     stamp = now_us()
@@ -224,7 +225,7 @@ def join(db: Connection, session: Row, members: Mapping[str, Mapping[str, Any]],
     if observers > MAX_OBSERVERS:
         raise Refused(
             400,
-            f"Cannot {action} {session['id']} with {observers} observers. Maximum allowed is {MAX_OBSERVERS} "
+            f"Cannot create session {session['id']} with {observers} observers. Maximum allowed is {MAX_OBSERVERS} "
             "observers per session. Observers are peers with 'observe_others' set to true.",
         )
 
@@ -233,7 +234,7 @@ def replace_members(db: Connection, session: Row, members: Mapping[str, Mapping[
     keep = list(members)
     marks = ",".join("?" * len(keep))
     db.execute(f"DELETE FROM members WHERE session = ? AND peer NOT IN ({marks})", [session["pk"], *keep])
-    join(db, session, members, action="set peers of session")
+    join(db, session, members)
 
 
 def leave(db: Connection, session: Row, peers: list[str]) -> None:
@@ -256,13 +257,13 @@ def set_member_flags(db: Connection, workspace: str, session: str, peer: str, fl
     """Merges: what is not given stays. Somebody who is not a member becomes one."""
     found = need_session(db, workspace, session)
     need_peer(db, workspace, peer)
-    join(db, found, {peer: {}}, action="set peers of session")
+    join(db, found, {peer: {}})
     for name in ("observe_me", "observe_others"):
         if flags.get(name) is not None:
             db.execute(
                 f"UPDATE members SET {name} = ? WHERE session = ? AND peer = ?", (flags[name], found["pk"], peer)
             )
-    join(db, found, {}, action="set peers of session")
+    join(db, found, {})
 
 
 # --- deletion -----------------------------------------------------------------------------------------------------

@@ -16,6 +16,8 @@ from honcho_actors.local.times import NotATime, moment
 OPERATORS = ("contains", "gt", "gte", "icontains", "in", "lt", "lte", "ne")
 _SQL = {"gt": ">", "gte": ">=", "lt": "<", "lte": "<="}
 ANYTHING = "*"
+_SOMEWHERE = ("id", "created_at", "is_active", "workspace_id", "session_id", "peer_id", "metadata")
+"""Columns that some model has; Honcho words their absence differently."""
 MAX_DEPTH = 8
 MAX_TERMS = 2000
 
@@ -24,6 +26,8 @@ MAX_TERMS = 2000
 class Column:
     sql: str
     kind: Literal["text", "number", "time", "flag", "json"]
+    allowed: frozenset[str] = frozenset()
+    """The only values that the column has; empty for any."""
     indexed: str | None = None
     """For metadata of messages: SQL of the row's key in `message_keys`."""
 
@@ -67,6 +71,11 @@ def compared(stored: str, path: str, operator: str, operand: str) -> bool:
         left, right = str(value), str(wanted)
         return right.lower() in left.lower() if operator == "icontains" else right in left
     numbers = (int, float)
+    if isinstance(value, numbers) and isinstance(wanted, str):
+        try:
+            wanted = float(wanted)
+        except ValueError:
+            return False
     if isinstance(value, numbers) and isinstance(wanted, numbers):
         difference = float(value) - float(wanted)
     elif isinstance(value, str) and isinstance(wanted, str):
@@ -95,7 +104,7 @@ class _Compiler:
 
     def both(self, filters: Any, depth: int) -> Condition:
         if not isinstance(filters, dict):
-            raise Refused(422, "Invalid filter: an object was expected")
+            raise Refused(422, "Invalid filter configuration")
         if depth > MAX_DEPTH:
             raise Refused(422, f"Invalid filter: nested deeper than {MAX_DEPTH}")
         parts = [self._one(name, value, depth) for name, value in filters.items()]
@@ -107,14 +116,16 @@ class _Compiler:
             raise Refused(422, f"Invalid filter: more than {MAX_TERMS} terms")
         if name in ("AND", "OR", "NOT"):
             if not isinstance(value, list):
-                raise Refused(422, f"Invalid filter: {name} takes a list")
+                raise Refused(422, f"{name} operator must contain a list, got {type(value).__name__}")
             parts = [self.both(part, depth + 1) for part in value]
             if name == "NOT":
                 parts = [(f"NOT ({sql})", params) for sql, params in parts]
             return _joined(parts, " OR " if name == "OR" else " AND ")
         column = self._columns.get(name)
         if column is None:
-            raise Refused(422, f"Column '{name}' is not allowed to be filtered on or does not exist on {self._model}")
+            elsewhere = self._model == "Document" or (self._model != "Message" and name in _SOMEWHERE)
+            allowed = "" if elsewhere else "is not allowed to be filtered on or "
+            raise Refused(422, f"Column '{name}' {allowed}does not exist on {self._model}")
         if value == ANYTHING:
             return ALL
         if column.kind == "json":
@@ -167,16 +178,25 @@ class _Compiler:
             try:
                 return moment(value).us
             except NotATime as fault:
-                raise Refused(422, f"Invalid filter for column '{name}': not a point in time") from fault
+                raise Refused(422, f"Invalid datetime value: {value}") from fault
         if kind == "flag" and isinstance(value, bool):
             return int(value)
-        if kind == "number" and isinstance(value, int | float) and not isinstance(value, bool):
-            return value
+        if kind == "number" and isinstance(value, int | float | str):
+            try:
+                return float(value)
+            except ValueError as fault:
+                raise Refused(422, f"Invalid numeric value: {value}. Expected a number, got str") from fault
         if kind == "text" and isinstance(value, str):
+            if column.allowed and value not in column.allowed:
+                raise Refused(
+                    422, f"Invalid value for column '{name}': {value!r}. Expected one of {sorted(column.allowed)}"
+                )
             return value
         raise Refused(422, f"Invalid filter for column '{name}': a value of another type was expected")
 
     def _metadata(self, column: Column, name: str, value: Any) -> Condition:
+        if value is None or isinstance(value, list):
+            return "0", []
         if not isinstance(value, dict):
             raise Refused(422, f"Invalid filter for column '{name}': an object was expected")
         return _joined(self._parts(column, value, ()), " AND ")
@@ -187,7 +207,7 @@ class _Compiler:
             here = (*path, key)
             if value == ANYTHING:
                 continue
-            if isinstance(value, dict) and value and all(operator in OPERATORS for operator in value):
+            if not path and isinstance(value, dict) and value and all(operator in OPERATORS for operator in value):
                 for operator, operand in value.items():
                     if operator == "in" and not isinstance(operand, list):
                         raise Refused(422, f"Invalid filter for column 'metadata.{key}': 'in' takes a list")

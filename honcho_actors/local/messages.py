@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from honcho_actors.local import directory, summaries, tokens
-from honcho_actors.local.errors import Faults, Loc, not_found
+from honcho_actors.local.errors import Faults, Loc, ServerFault, not_found
 from honcho_actors.local.filters import Column, compile_filters, indexed_pairs
 from honcho_actors.local.ids import new_id
 from honcho_actors.local.times import Moment, iso, now_us
@@ -77,9 +77,11 @@ def _queue(db: Connection, session: Row, message: int | None, kind: str, peer: s
 def add(db: Connection, workspace: str, session: str, batch: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
     """Stores a batch, creating what it names, and queues what is to be derived from it."""
     directory.check_peer_names([message["peer_id"] for message in batch])
+    if not directory.sound(session):
+        raise ServerFault(session)
     row, _ = directory.ensure_session(db, workspace, session)
     speakers = list(dict.fromkeys(message["peer_id"] for message in batch))
-    directory.join(db, row, {peer: {} for peer in speakers}, action="write to session")
+    directory.join(db, row, {peer: {} for peer in speakers})
     observers = {peer: observers_of(db, row, peer) for peer in speakers}
     session_configuration = json.loads(row["configuration"])
     workspace_row, _ = directory.ensure_workspace(db, workspace)

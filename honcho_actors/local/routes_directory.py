@@ -57,9 +57,11 @@ def configuration(value: Any, loc: Loc, faults: Faults) -> Any:
         return record({})(value, loc, faults)
     result: dict[str, Any] = {}
     for key, part in value.items():
+        if part is None:
+            continue
         if key not in _KNOWN:
             result[key] = part
-        elif part is not None:
+        else:
             checked = _KNOWN[key](part, (*loc, key), faults)
             result[key] = {name: inner for name, inner in checked.items() if inner is not None}
     return result
@@ -69,8 +71,8 @@ ANY_FILTERS = record({"filters": Field(mapping)})
 WORKSPACE = record(
     {
         "id": Field(identifier(), required=True),
-        "metadata": Field(metadata),
-        "configuration": Field(configuration),
+        "metadata": Field(metadata, nullable=False),
+        "configuration": Field(configuration, nullable=False),
     }
 )
 UPDATE = record({"metadata": Field(metadata), "configuration": Field(configuration)})
@@ -152,7 +154,7 @@ async def create_session(call: Call) -> Response:
     def do(db: directory.Connection) -> tuple[directory.Row, bool]:
         made = directory.ensure_session(db, call.workspace, given["id"], given["metadata"], given["configuration"])
         if given["peers"]:
-            directory.join(db, made[0], given["peers"], action="create session")
+            directory.join(db, made[0], given["peers"])
         return made
 
     row, made = await call.store.write(do)
@@ -190,7 +192,7 @@ async def clone_session(call: Call) -> Response:
 async def add_members(call: Call) -> Response:
     def do(db: directory.Connection) -> directory.Row:
         row, _ = directory.ensure_session(db, call.workspace, call.path["session"])
-        directory.join(db, row, call.body, action="add peers to session")
+        directory.join(db, row, call.body)
         return row
 
     return reply(directory.shown_session(await call.store.write(do)))

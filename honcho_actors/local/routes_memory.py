@@ -13,7 +13,7 @@ from starlette.responses import Response, StreamingResponse
 from starlette.routing import Route
 
 from honcho_actors.local import chat, conclusions, context, directory, messages, search, summaries, tokens, upload, work
-from honcho_actors.local.errors import Faults, Loc, Refused
+from honcho_actors.local.errors import Faults, Loc, Refused, ServerFault
 from honcho_actors.local.filters import Condition, compile_filters
 from honcho_actors.local.llm import NoAnswer
 from honcho_actors.local.routes_directory import ANY_FILTERS
@@ -59,7 +59,7 @@ _REASONING = record({"enabled": Field(boolean), "custom_instructions": Field(tex
 MESSAGE = record(
     {
         "peer_id": Field(text(), required=True),
-        "content": Field(text(0, messages.MAX_CHARS), required=True),
+        "content": Field(text(0, messages.MAX_CHARS, strip_nul=True), required=True),
         "metadata": Field(metadata),
         "configuration": Field(record({"reasoning": Field(_REASONING)})),
         "created_at": Field(moments),
@@ -70,7 +70,7 @@ MESSAGES = record({"messages": Field(array(MESSAGE, 1, messages.MAX_BATCH), requ
 MESSAGE_UPDATE = record({"metadata": Field(metadata)})
 CONCLUSION = record(
     {
-        "content": Field(text(1, MAX_CONCLUSION_CHARS), required=True),
+        "content": Field(text(1, MAX_CONCLUSION_CHARS, strip_nul=True), required=True),
         "observer_id": Field(text(), required=True),
         "observed_id": Field(text(), required=True),
         "session_id": Field(text()),
@@ -93,7 +93,7 @@ SEARCH = record(
         "limit": Field(integer(1, 100), default=10, nullable=False),
     }
 )
-CARD = record({"peer_card": Field(array(text()), required=True)})
+CARD = record({"peer_card": Field(array(text(strip_nul=True)), required=True)})
 TARGET = record({"target": Field(text())})
 _SEARCHED = {
     "search_query": Field(text()),
@@ -200,7 +200,8 @@ def _search(db: directory.Connection, call: Call, session: str | None, peer: str
     if peer is not None:
         scope += " AND messages.peer = ?"
         parts.append(peer)
-    sql, params = compile_filters(call.body["filters"], messages.COLUMNS, "Message", session=key)
+    filters = {name: value for name, value in (call.body["filters"] or {}).items() if name != "workspace_id"}
+    sql, params = compile_filters(filters, messages.COLUMNS, "Message", session=key)
     where: Condition = (f"{scope} AND ({sql})", [*parts, *params])
     rows = search.messages(db, call.workspace, call.body["query"], call.body["limit"], where)
     names: dict[int, str] = {}
@@ -211,9 +212,9 @@ def _search(db: directory.Connection, call: Call, session: str | None, peer: str
 
 
 def _refuse_tokens(query: str) -> None:
-    faults = Faults()
-    messages.check_tokens(query, query, ("body", "query"), faults)
-    faults.raise_if_any()
+    """Honcho says the same of a query that is too long and of one that spells a control token."""
+    if any(token in query for token in messages.SPECIAL_TOKENS):
+        raise Refused(422, f"Query exceeds maximum token limit of {MAX_CONCLUSION_TOKENS}.")
 
 
 async def search_workspace(call: Call) -> Response:
@@ -235,8 +236,9 @@ async def search_peer(call: Call) -> Response:
 
 
 async def session_context(call: Call) -> Response:
-    wanted = dict(call.query)
-    del wanted["search_max_distance"]
+    wanted = {name: value for name, value in call.query.items() if name != "search_max_distance"}
+    for name in ("peer_target", "peer_perspective"):
+        wanted[name] = wanted[name] or None
     shown = await call.store.read(
         context.session_context, call.workspace, call.path["session"], context.Wanted(**wanted)
     )
@@ -275,12 +277,14 @@ def _sessions_of(filters: dict[str, Any] | None, session: str | None) -> list[st
     elif isinstance(given, list) and all(isinstance(name, str) for name in given):
         allowed = given[: MAX_SESSIONS_IN_FILTER + 1]
     elif given is not None:
-        raise Refused(422, "Invalid filter for column 'session_id': a name or a list of names was expected")
+        raise Refused(422, 'filters.session_id must be a session id, a list of session ids, or {"in": [...]}')
     if allowed is not None and len(allowed) > MAX_SESSIONS_IN_FILTER:
         raise Refused(422, f"At most {MAX_SESSIONS_IN_FILTER} sessions may be named")
     if session is None:
         return allowed
-    return [session] if allowed is None or session in allowed else []
+    if allowed is not None and session not in allowed:
+        raise Refused(422, "session_id must be included in filters.session_id")
+    return [session]
 
 
 async def representation(call: Call) -> Response:
@@ -330,6 +334,7 @@ async def list_conclusions(call: Call) -> Response:
 
 async def query_conclusions(call: Call) -> Response:
     given = call.body
+    _refuse_tokens(given["query"])
     found = await call.store.read(conclusions.query, call.workspace, given["query"], given["top_k"], given["filters"])
     return reply(found)
 
@@ -346,13 +351,13 @@ async def ask(call: Call) -> Response:
     given = call.body
     if given["response_format"] is not None and given["response_format"].get("type") != "object":
         raise Refused(422, "Invalid response_format: root schema must have type 'object'")
-    sessions = _sessions_of(given["filters"], given["session_id"])
+    sessions = _sessions_of(given["filters"], given["session_id"] or None)
     question = chat.Question(
         call.workspace,
         call.path["peer"],
         given["query"],
         target=given["target"],
-        session=given["session_id"],
+        session=given["session_id"] or None,
         level=given["reasoning_level"],
         sessions=None if sessions is None else tuple(sessions),
     )
@@ -365,7 +370,7 @@ async def _streamed(call: Call, question: chat.Question) -> AsyncIterator[str]:
     """As in Honcho, a failure inside a stream has no status: the stream ends and `done: true` never came."""
     try:
         answer = await chat.answer(call.store, call.server.model, question)
-    except (Refused, NoAnswer) as fault:
+    except (Refused, NoAnswer, ServerFault, UnicodeEncodeError) as fault:
         _log.warning("chat stream ended without an answer: %s", fault)
         return
     for piece in re.findall(r"\S+\s*", answer or ""):

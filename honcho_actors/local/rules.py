@@ -26,7 +26,7 @@ def _plural(count: int, word: str) -> str:
     return f"{count} {word}" if count == 1 else f"{count} {word}s"
 
 
-def text(least: int = 0, most: int | None = None, *, is_id: bool = False) -> Rule:
+def text(least: int = 0, most: int | None = None, *, is_id: bool = False, strip_nul: bool = False) -> Rule:
     def check(value: Any, loc: Loc, faults: Faults) -> Any:
         if not isinstance(value, str):
             faults.add("string_type", loc, "Input should be a valid string", value)
@@ -40,7 +40,7 @@ def text(least: int = 0, most: int | None = None, *, is_id: bool = False) -> Rul
         elif is_id and not ID.fullmatch(value):
             message = f"String should match pattern '{ID_PATTERN}'"
             faults.add("string_pattern_mismatch", loc, message, value, {"pattern": ID_PATTERN})
-        return value.replace("\x00", "")
+        return value.replace("\x00", "") if strip_nul else value
 
     return check
 
@@ -60,13 +60,17 @@ def integer(least: int | None = None, most: int | None = None) -> Rule:
     def check(value: Any, loc: Loc, faults: Faults) -> Any:
         number: int
         if isinstance(value, str):
-            if not re.fullmatch(r"\s*[+-]?\d{1,18}\s*", value):
+            if not re.fullmatch(r"\s*[+-]?\d{1,18}(\.0*)?\s*", value):
                 message = "Input should be a valid integer, unable to parse string as an integer"
                 faults.add("int_parsing", loc, message, value)
                 return 0
-            number = int(value)
-        elif isinstance(value, bool) or not isinstance(value, int | float) or value != value // 1:
+            number = int(value.split(".")[0])
+        elif not isinstance(value, int | float):
             faults.add("int_type", loc, "Input should be a valid integer", value)
+            return 0
+        elif value != value // 1:
+            message = "Input should be a valid integer, got a number with a fractional part"
+            faults.add("int_from_float", loc, message, value)
             return 0
         else:
             number = int(value)

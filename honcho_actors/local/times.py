@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import re
 import time
 from datetime import UTC, date, datetime, timedelta
 from typing import Any, NamedTuple
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_DAY = re.compile(r"\d{4}-\d\d-\d\d")
+_NUMBER = re.compile(r"-?\d{1,12}(\.\d+)?")
 _MICROSECOND = timedelta(microseconds=1)
 
 
@@ -52,8 +55,12 @@ def moment(value: Any) -> Moment:
     try:
         if isinstance(value, str):
             written = value.strip()
+            if _NUMBER.fullmatch(written):
+                return moment(float(written))
             if len(written) < 10:
                 raise NotATime("input is too short")
+            if not _DAY.match(written):
+                raise NotATime("invalid character in year, month or day")
             if len(written) == 10:
                 when = datetime.combine(date.fromisoformat(written), datetime.min.time())
             else:
