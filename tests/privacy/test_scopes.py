@@ -1,0 +1,89 @@
+"""Scopes are never widened, rotations never mixed, files are private (field cases 64, 74, 75, 78), through a running
+`Memory`."""
+
+from __future__ import annotations
+
+import json
+import os
+import stat
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from honcho_actors import Memory, Settings, Turn
+from honcho_actors.local.process import start
+from honcho_actors.model import ReceiptState
+from tests.privacy.relay import Relay
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    with start(tmp_path_factory.mktemp("honcho")) as running:
+        yield running.url
+
+
+def memory_on(url: str, tmp_path: Path, **more: Any) -> Memory:
+    return Memory.start(Settings(base_url=url, state_dir=tmp_path / "state", cache_dir=tmp_path / "cache", **more))
+
+
+@pytest.mark.parametrize("scope", ["session", "agent", "workspace", "everything", None])
+@pytest.mark.parametrize("key", [None, "", "   ", [], 7])
+def test_case_74_a_scope_without_its_key_is_empty_and_asks_nobody(
+    server: str, tmp_path: Path, scope: Any, key: Any
+) -> None:
+    with Relay(server) as relay, memory_on(relay.url, tmp_path) as memory:
+        assert memory.search("anything at all", scope, key) == ()
+        assert relay.requests() == []
+
+
+def test_case_75_a_search_carries_its_scope_and_finds_only_that(server: str, tmp_path: Path) -> None:
+    with Relay(server) as relay, memory_on(relay.url, tmp_path, workspace="case75") as memory:
+        for number in range(120):
+            memory.capture(Turn("crowd", "ana", f"the lighthouse keeper number {number}", None))
+        for number in range(3):
+            memory.capture(Turn("quiet", "ana", f"the lighthouse in winter {number}", None))
+        assert memory.flush(30.0)
+        found = memory.search("lighthouse", "session", "quiet", limit=10)
+        assert {hit.text for hit in found} == {f"the lighthouse in winter {number}" for number in range(3)}
+        assert {hit.session for hit in found} == {"quiet"}
+        searches = [target for _, target, _ in relay.requests() if target.endswith("/search")]
+        assert searches == ["/v3/workspaces/case75/sessions/quiet/search"]
+
+
+def test_case_64_what_was_queued_for_one_conversation_goes_there_after_a_switch_to_another(
+    server: str, tmp_path: Path
+) -> None:
+    with Relay(server) as relay, memory_on(relay.url, tmp_path, workspace="case64", settle_time=0.2) as memory:
+        relay.say(503, b"{}")
+        for number in range(3):
+            memory.capture(Turn("first", "ana", f"to the first {number}", None))
+        last = [memory.capture(Turn("second", "ana", f"to the second {number}", None)) for number in range(2)]
+        assert last[-1].wait(ReceiptState.ACCEPTED, 10.0) is ReceiptState.ACCEPTED
+        relay.pass_on()
+        assert memory.flush(40.0)
+        sent: dict[str, list[str]] = {}
+        for _, target, body in relay.requests():
+            if target.endswith("/messages"):
+                texts = [message["content"] for message in json.loads(body)["messages"]]
+                sent.setdefault(target.split("/")[-2], []).extend(texts)
+    assert {text[:9] for text in sent["first"]} == {"to the fi"}
+    assert {text[:9] for text in sent["second"]} == {"to the se"}
+
+
+@pytest.mark.parametrize("umask", [0o002, 0o000])
+def test_case_78_files_are_for_their_owner_alone_whatever_the_umask(server: str, tmp_path: Path, umask: int) -> None:
+    before = os.umask(umask)
+    try:
+        with memory_on(server, tmp_path, workspace=f"case78-{umask}") as memory:
+            memory.capture(Turn("room", "ana", "hello", "hello")).wait(ReceiptState.DELIVERED, 10.0)
+            found = {
+                path: stat.S_IMODE(path.stat().st_mode) for path in tmp_path.rglob("*") if "home" not in path.parts
+            }
+    finally:
+        os.umask(before)
+    ours = {path: mode for path, mode in found.items() if {"state", "cache"} & set(path.parts)}
+    assert any(path.suffix == ".db" for path in ours)
+    assert {mode for path, mode in ours.items() if path.is_dir()} == {0o700}
+    assert {mode for path, mode in ours.items() if path.is_file()} == {0o600}
