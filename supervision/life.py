@@ -283,6 +283,7 @@ class ThreadLife(Life):
             abandoned = self.abandoned
             if abandoned and self.ident is not None:
                 fence.open_thread(self.ident)
+            self.ident = None
         if abandoned:
             self.host.abandoned_ended(self)
 
@@ -392,5 +393,6 @@ class TaskLife(Life):
             if abandoned and self.task is not None:
                 fence.open_task(self.task)
             self.task = None
+            self.gate = None
         if abandoned:
             self.host.abandoned_ended(self)

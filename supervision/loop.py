@@ -138,7 +138,7 @@ class LoopPlace:
         self.ident = get_ident()
         loop = self.loop
         try:
-            loop.run_forever()
+            self._run_forever()
             loop.run_until_complete(self._wind_up())
         except BaseException:  # noqa: BLE001 - boundary: a loop ends with its actors told, whatever ended it.
             _log.exception("%s failed", self.label)
@@ -152,11 +152,16 @@ class LoopPlace:
                 fence.open_thread(self.ident)
             self._owner.host.abandoned_ended(self)
 
+    def _run_forever(self) -> None:
+        while True:
+            try:
+                self.loop.run_forever()
+                return
+            except BaseException:  # noqa: BLE001 - boundary: a SystemExit in one task ends neither the loop nor its neighbours
+                _log.exception("a task on %s raised what stops a loop", self.label)
+
     async def _wind_up(self) -> None:
-        if self in self._owner.host.given_up:
-            hooks: list[Callable[[], Coroutine[Any, Any, object]]] = []
-        else:
-            hooks = self._owner.take_close_hooks(self.loop)
+        hooks = self._owner.take_close_hooks(self.loop)
         for hook in hooks:
             try:
                 await asyncio.wait_for(hook(), CLOSE_SECONDS)
@@ -237,7 +242,7 @@ class LoopRuntime:
         return reply
 
     def at_close(self, hook: Callable[[], Coroutine[Any, Any, object]]) -> None:
-        """On the loop's own thread: have `hook()` awaited before this loop is closed (not if it is abandoned)."""
+        """On the loop's own thread: have `hook()` awaited before this loop is closed."""
         self._hooks.setdefault(asyncio.get_running_loop(), []).append(hook)
 
     def take_close_hooks(self, loop: asyncio.AbstractEventLoop) -> list[Callable[[], Coroutine[Any, Any, object]]]:
@@ -254,7 +259,6 @@ class LoopRuntime:
         place = self.running
         if place is not None and not place.beat():
             self.replaced += 1
-            self._hooks.pop(place.loop, None)
             place.abandon()
 
     def stop(self, timeout: float) -> bool:
@@ -283,7 +287,12 @@ def _to_reply(task: asyncio.Task[Any], reply: Reply[Any]) -> None:
     if task.cancelled():
         reply.fail(NoProc("the coroutine was cancelled"))
     elif (error := task.exception()) is not None:
-        reply.fail(error)
+        if isinstance(error, Exception):
+            reply.fail(error)
+        else:
+            answer = NoProc(f"the coroutine raised {type(error).__name__}")
+            answer.__cause__ = error
+            reply.fail(answer)
     else:
         reply.succeed(task.result())
 

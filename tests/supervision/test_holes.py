@@ -136,7 +136,7 @@ def test_H2_stock_a_SystemExit_leaves_the_asker_and_stops_everybody() -> None:
 
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("error", [SystemExit, GeneratorExit, KeyboardInterrupt])
-def test_H2_here_it_reaches_the_asker_and_ends_this_actor_only(
+def test_H2_here_the_asker_is_told_and_this_actor_alone_ends(
     rt: ThreadRuntime, kind: str, error: type[BaseException]
 ) -> None:
     def fail() -> None:
@@ -144,8 +144,9 @@ def test_H2_here_it_reaches_the_asker_and_ends_this_actor_only(
 
     stranger = Stock.start()
     victim, bystander = rt.spawn(OURS[kind]), rt.spawn(OURS[kind])
-    with pytest.raises(error):
+    with pytest.raises(NoProc) as caught:
         victim.ask(fail, timeout=5)
+    assert isinstance(caught.value.__cause__, error)
     eventually(lambda: isinstance(victim.exit_reason, Crashed))
     assert bystander.ask("still here", timeout=5) == "still here"
     assert stranger.is_alive()

@@ -308,6 +308,31 @@ def test_a_task_may_ask_another_task_on_the_same_loop(rt: ThreadRuntime) -> None
     assert first.ask(lambda me: second.aask("through two"), timeout=5) == "through two"
 
 
+def test_what_would_stop_a_loop_stops_neither_ours_nor_the_askers(rt: ThreadRuntime) -> None:
+    neighbour = rt.spawn(Worker)
+    busy = neighbour.ask(lambda me: asyncio.sleep(0.1, "done"), block=False)
+
+    def leave(_: Any = None) -> None:
+        raise SystemExit(3)
+
+    async def leave_soon() -> None:
+        leave()
+
+    async def on_a_loop_of_the_users() -> Any:
+        victim = await rt.aspawn(Worker)
+        return await victim.aask(leave)
+
+    with pytest.raises(NoProc) as caught:
+        asyncio.run(on_a_loop_of_the_users())
+    assert isinstance(caught.value.__cause__, SystemExit)
+    with pytest.raises(NoProc):
+        rt.loop.submit(leave_soon()).get(timeout=5)
+    rt.loop.call_soon(leave)
+    assert busy.get(timeout=5) == "done"
+    assert neighbour.ask("still here", timeout=5) == "still here"
+    assert rt.loop.replaced == 0
+
+
 def test_a_coroutine_can_be_submitted_and_ends_with_the_loop(rt: ThreadRuntime) -> None:
     assert rt.loop.submit(asyncio.sleep(0, "value")).get(timeout=5) == "value"
     closed: list[str] = []

@@ -58,8 +58,9 @@ def test_THR_03_a_BaseException_in_a_handler_reaches_the_asker_and_ends_this_act
     host = Host.start()
     try:
         bystander, ref = kit.spawn("bystander"), kit.spawn("a")
-        with pytest.raises(type(error)):
+        with pytest.raises(NoProc) as caught:
             kit.ask(ref, ("raise", error))
+        assert caught.value.__cause__ is error
         reason = kit.reason(ref)
         assert isinstance(reason, Crashed)
         assert type(reason.error) is type(error)
