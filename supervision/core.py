@@ -203,6 +203,9 @@ def _not_started(turn: Turn, child: Child, error: BaseException, fatal: bool = F
         else:
             turn.put(child, state=DOWN, starter=None)
         _advance(turn)
+    elif turn.phase is Phase.ENDING:
+        turn.put(child, state=DOWN)
+        _advance(turn)
     elif turn.phase is Phase.BOOTING:
         turn.put(child, state=DOWN)
         failed = _start_error(child, error)
