@@ -68,6 +68,25 @@ class SessionRow:
     reason: Reason
 
 
+class _Gate:
+    """One settings object as turns see it: what keeps all of them without memory, and the keys that it gave so far."""
+
+    __slots__ = ("keys", "reason", "settings")
+
+    def __init__(self, settings: Settings) -> None:
+        self.settings = settings
+        self.keys: dict[tuple[Any, ...], Key] = {}
+        self.reason: Reason | None = None
+        if not settings.enabled:
+            self.reason = Reason.DISABLED
+        elif not settings.configured:
+            self.reason = Reason.NOT_CONFIGURED
+        elif settings.recall_mode == "tools":
+            self.reason = Reason.TOOLS_MODE
+        elif settings.context_tokens <= 0:
+            self.reason = Reason.BUDGET
+
+
 class Sessions:
     """The read side's face. Made before the tree, serves before, while and after the tree runs."""
 
@@ -94,9 +113,7 @@ class Sessions:
         self._clock = clock
         self._now: Callable[[], float] = clock.now
         self._counter = counter
-        self._gated: Settings | None = None
-        self._keys: dict[tuple[Any, ...], Key] = {}
-        self._gate: Reason | None = None
+        self._gate = _Gate(cell.current)
 
     def child_specs(self) -> tuple[ChildSpec, ...]:
         """The read side of the tree, in start order: a supervisor over the manager and its workers, which fall and rise
@@ -151,17 +168,20 @@ class Sessions:
         """Reads settings, table and clock once. The record's context is None when the turn is cold and may wait."""
         settings = self._cell.current
         now = self._now()
-        gate = self._gate if settings is self._gated else self._look_at(settings)
+        gate = self._gate
+        if gate.settings is not settings:
+            gate = self._gate = _Gate(settings)
+        reason = gate.reason
         if not isinstance(request, TurnRequest):
-            gate = Reason.NO_IDENTITY  # type: ignore[unreachable]
-        if gate is not None:
-            return TurnRecord(None, request, settings, now, OFF[gate])
+            reason = Reason.NO_IDENTITY  # type: ignore[unreachable]
+        if reason is not None:
+            return TurnRecord(None, request, settings, now, OFF[reason])
         if request.scope != "main" and not settings.inject_in_subagents:
             return TurnRecord(None, request, settings, now, OFF[Reason.SUBAGENT])
         if request.audience != "private":
             return TurnRecord(None, request, settings, now, OFF[Reason.SHARED_AUDIENCE])
         try:
-            key = self._keys.get(
+            key = gate.keys.get(
                 (
                     request.session_key,
                     request.session_id,
@@ -174,7 +194,7 @@ class Sessions:
         except TypeError:
             key = None
         if key is None:
-            key = self._key(request, settings)
+            key = self._key(request, gate)
             if key is None:
                 return TurnRecord(None, request, settings, now, OFF[Reason.NO_IDENTITY])
         entry = self._entries.get(key)
@@ -192,14 +212,14 @@ class Sessions:
                 return TurnRecord(key, request, settings, now, self._renewed(entry, block, settings, now))
         return TurnRecord(key, request, settings, now, self._without(entry, key, request, settings, now))
 
-    def _key(self, request: TurnRequest, settings: Settings) -> Key | None:
-        """The table's key of a request, remembered for as long as these settings are in force."""
-        identity = resolve(request, settings)
+    def _key(self, request: TurnRequest, gate: _Gate) -> Key | None:
+        """The table's key of a request, remembered with the settings that it follows from."""
+        identity = resolve(request, gate.settings)
         if not isinstance(identity, Identity):
             return None
         key = flat(identity.session)
         entry = self._entries.get(key)
-        keys = self._keys
+        keys = gate.keys
         if len(keys) >= REMEMBERED + 2 * len(self._entries):
             keys.clear()
         keys[
@@ -288,13 +308,16 @@ class Sessions:
             manager.cast(Uploaded(session))
 
     def forget(self, peer: str, timeout: float = 5.0) -> bool:
-        """Drops everything that is held about a remote peer, in memory and in the snapshots. Blocks, not on a loop's
-        thread. True when nothing is left of it."""
+        """Drops everything that is held about a remote peer, in memory and in the snapshots. Waits for it, but not on a
+        loop's thread. True when nothing is left of it."""
+        asked = []
+        for actor, message in ((self._table.manager, Forget(peer)), (self._table.keeper, ForgetSaved(peer))):
+            asked.append(None if actor is None else actor.ask(message, block=False))
         end = self._now() + timeout
         done = True
-        for actor, message in ((self._table.manager, Forget(peer)), (self._table.keeper, ForgetSaved(peer))):
+        for reply in asked:
             try:
-                if actor is None or actor.ask(message, timeout=max(0.0, end - self._now())) is False:
+                if reply is None or reply.get(timeout=max(0.0, end - self._now())) is False:
                     done = False
             except SupervisionError:
                 done = False
@@ -337,22 +360,6 @@ class Sessions:
         }
 
     # -- private -------------------------------------------------------------------------------------------------------
-
-    def _look_at(self, settings: Settings) -> Reason | None:
-        """What keeps every turn of these settings without memory, once for each settings object."""
-        if not settings.enabled:
-            gate: Reason | None = Reason.DISABLED
-        elif not settings.configured:
-            gate = Reason.NOT_CONFIGURED
-        elif settings.recall_mode == "tools":
-            gate = Reason.TOOLS_MODE
-        elif settings.context_tokens <= 0:
-            gate = Reason.BUDGET
-        else:
-            gate = None
-        self._keys = {}
-        self._gate, self._gated = gate, settings
-        return gate
 
     def _renewed(self, entry: Entry, block: Block, settings: Settings, now: float) -> Context:
         """A fresh answer out of a published block; under changed settings out of what it was made of."""
@@ -416,9 +423,8 @@ class Sessions:
 
     def _load(self, request: TurnRequest, again: bool) -> None:
         settings = self._cell.current
-        gate = self._gate if settings is self._gated else self._look_at(settings)
         manager: Ref[Any] | None = self._table.manager
-        if gate is not None or manager is None or request.audience != "private":
+        if _Gate(settings).reason is not None or manager is None or request.audience != "private":
             return
         if request.scope != "main" and not settings.inject_in_subagents:
             return

@@ -13,10 +13,11 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Any
 
+from honcho_actors.privacy import names
 from honcho_actors.sessions.messages import ForgetSaved, PersonSnapshot, Restored, SessionSnapshot, Taken, Unsaved
 from honcho_actors.sessions.snapshots import SnapshotFile
 from honcho_actors.sessions.table import Table
-from honcho_actors.settings import SettingsCell
+from honcho_actors.settings import Settings, SettingsCell
 from honcho_actors.store import StoreFailed
 from supervision import Reason, ThreadActor
 
@@ -28,8 +29,15 @@ WRITE_AFTER = 2.0
 """Seconds for which changes are collected before they are written."""
 RETRY_AFTER = 5.0
 """Seconds until a file that failed, or a manager that is away, is tried again."""
+PRUNE_EVERY = 3600.0
+"""Seconds between two prunings of a file that is written to."""
 
 _log = logging.getLogger("honcho_actors.sessions")
+
+
+def _place(settings: Settings) -> tuple[str, str]:
+    """What of the file belongs to these settings."""
+    return settings.server_id, names.workspace_id(settings.workspace)
 
 
 class _Begin:
@@ -52,10 +60,11 @@ class SnapshotKeeper(ThreadActor):
         self._slices: Iterator[Restored] | None = None
         self._loaded: tuple[str, str] | None = None
         self._timer = False
+        self._pruned = 0.0
 
     def on_start(self) -> None:
         self._table.keeper = self.actor_ref
-        self.actor_ref.tell(_Begin())
+        self.actor_ref.cast(_Begin())
 
     def on_stop(self, reason: Reason) -> None:
         if self._table.keeper is self.actor_ref:
@@ -86,9 +95,8 @@ class SnapshotKeeper(ThreadActor):
         if file is None:
             self.send_after(RETRY_AFTER, _Begin())
             return
-        settings = self._cell.current
         try:
-            file.prune(self._wall() - settings.snapshot_ttl, settings.max_sessions)
+            self._prune(file)
         except StoreFailed as failed:
             self._broken(failed)
             self.send_after(RETRY_AFTER, _Begin())
@@ -102,7 +110,7 @@ class SnapshotKeeper(ThreadActor):
         settings = self._cell.current
         if not settings.configured or self._file is None:
             return
-        self._loaded = (settings.server_id, settings.workspace)
+        self._loaded = _place(settings)
         self._slices = self._restored(self._file, settings.snapshot_ttl)
         self._next()
 
@@ -137,7 +145,7 @@ class SnapshotKeeper(ThreadActor):
 
     def _later(self) -> None:
         settings = self._cell.current
-        if self._loaded is not None and self._loaded != (settings.server_id, settings.workspace):
+        if self._loaded is not None and self._loaded != _place(settings):
             self._load()
         if not self._timer:
             self._timer = True
@@ -153,6 +161,8 @@ class SnapshotKeeper(ThreadActor):
                 if file is None:
                     raise LookupError
                 self._save(file, [value for _, value in batch])
+                if self.clock.now() - self._pruned >= PRUNE_EVERY:
+                    self._prune(file)
             except (StoreFailed, LookupError) as failed:
                 if isinstance(failed, StoreFailed):
                     self._broken(failed)
@@ -160,6 +170,12 @@ class SnapshotKeeper(ThreadActor):
                     unsaved.setdefault(key, value)
                 return False
         return True
+
+    def _prune(self, file: SnapshotFile) -> None:
+        """Keeps the file as small as the settings say."""
+        settings = self._cell.current
+        self._pruned = self.clock.now()
+        file.prune(self._wall() - settings.snapshot_ttl, settings.max_sessions)
 
     def _save(self, file: SnapshotFile, batch: list[PersonSnapshot | SessionSnapshot]) -> None:
         """Times leave the process as wall clock: the monotonic one means nothing to the next."""

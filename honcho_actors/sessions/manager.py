@@ -75,7 +75,7 @@ class SessionManager(ThreadActor):
         self._flights = self._dispatch.flights
         table.woken = False
         table.manager = self.actor_ref
-        self.actor_ref.tell(DRAIN)
+        self.actor_ref.cast(DRAIN)
         if table.keeper is not None:
             table.keeper.cast(Taken())
         self._plan_sweep()

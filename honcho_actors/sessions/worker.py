@@ -71,7 +71,7 @@ class RefreshWorker(TaskActor):
         self._client = client
 
     def on_start(self) -> None:
-        self.actor_ref.tell(_Go())
+        self.actor_ref.cast(_Go())
 
     async def on_receive(self, message: object) -> None:
         if isinstance(message, _Go):

@@ -104,6 +104,13 @@ def test_nothing_is_restored_for_another_server_workspace_or_person(server: Serv
         assert world.turn("ok", user="bob").sections == ()
 
 
+def test_a_workspace_whose_name_had_to_be_changed_is_restored_too(server: Server, tmp_path: Path) -> None:
+    written(server, tmp_path / "c", workspace="my team's place")
+    with World(server=server, cache_dir=tmp_path / "c", workspace="my team's place") as world:
+        loaded(world)
+        assert world.turn("ok").state is State.RESTORED
+
+
 def test_a_snapshot_past_its_time_is_not_restored_and_is_deleted(server: Server, tmp_path: Path) -> None:
     written(server, tmp_path / "c")
     time.sleep(0.05)

@@ -308,6 +308,19 @@ def test_nothing_of_the_old_server_is_served_for_a_new_one() -> None:
         assert "tomatoes" not in fresh.system
 
 
+def test_a_turn_that_began_under_the_old_settings_leaves_nothing_of_them_for_the_new_ones() -> None:
+    with World() as world, World(Remote({"ann": ("Ann sails.", [])})) as other:
+        world.turn()
+        world.quiet()
+        gate = world.sessions._gate
+        changed(world, base_url=other.cell.current.base_url)
+        world._clients.clear()
+        assert world.turn().state is State.COLD
+        assert world.sessions._gate is not gate
+        assert world.sessions._gate.keys.keys() == gate.keys.keys()
+        assert set(world.sessions._gate.keys.values()) & set(gate.keys.values()) == set()
+
+
 def test_sm30_wait_and_grant_come_from_one_reading_of_the_settings() -> None:
     with World(first_turn_wait=0.4) as world:
         turn = world.sessions.look(TurnRequest(session_key="s1", user="ann", query="well?"))

@@ -237,6 +237,23 @@ def test_a_worker_that_reports_twice_or_never_started_harms_nothing() -> None:
         assert world.gauge("late_results_total", kind="refresh") == 1
 
 
+def test_a_waiter_is_answered_when_the_loop_is_blocked_and_the_next_loop_serves() -> None:
+    remote, gate = held()
+    with World(remote, heartbeat=0.4) as world, ThreadPoolExecutor(2) as pool:
+        answers = waiting(world, pool, 2)
+        until(lambda: len(world.workers()) == 1)
+        hold = threading.Event()
+        world.runtime.loop.call_soon(hold.wait, 20)
+        start = time.monotonic()
+        assert {answer.result(5).reason for answer in answers} == {Reason.WORKER_DIED}
+        assert time.monotonic() - start < 3.0
+        gate.set()
+        assert "tomatoes" not in world.turn(key="s2", user="u2").system
+        assert world.turn(key="s3", user="u3").reason is Reason.FILLED
+        hold.set()
+        emptied(world)
+
+
 # -- event loops (group M) -------------------------------------------------------------------------------------
 
 

@@ -144,6 +144,7 @@ class World:
         clock: Clock | None = None,
         established: Callable[[SessionKey], bool] = lambda session: False,
         counter: Callable[[str], int] = utf8_thirds,
+        heartbeat: float = 2.0,
         **settings: Any,
     ) -> None:
         self._own = None if server is not None else Server(remote)
@@ -153,6 +154,7 @@ class World:
         self._clock = clock
         self._established = established
         self._counter = counter
+        self._heartbeat = heartbeat
         self._settings = settings
 
     def __enter__(self) -> World:
@@ -162,7 +164,7 @@ class World:
         values = {"base_url": self.server.url, "first_turn_wait": 2.0, **self._settings}
         self.cell = SettingsCell(Settings(**values))
         self.meters = Meters()
-        self.runtime = ThreadRuntime(clock=self._clock, name="test")
+        self.runtime = ThreadRuntime(clock=self._clock, name="test", heartbeat=self._heartbeat)
         self._clients: dict[asyncio.AbstractEventLoop, HonchoClient] = {}
         self.sessions = Sessions(
             self.cell,
@@ -211,7 +213,7 @@ class World:
     def workers(self) -> list[Any]:
         """The workers that run now."""
         refresh = self.runtime.registry.whereis("honcho.refresh")
-        return [] if refresh is None else [child.ref for child in refresh.which_children()]
+        return [] if refresh is None else [one.ref for one in refresh.which_children() if one.ref is not None]
 
     def until_gauge(self, name: str, value: float, **labels: str) -> None:
         """Returns when a metric has this value and the manager has read everything."""
