@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import ipaddress
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from urllib.parse import quote, urlsplit
 
@@ -50,9 +50,12 @@ class Endpoint:
         """Plain http without leave: every address that the name resolves to must be private."""
         return self.scheme == "http" and not self.allow_public_http
 
-    def target(self, *segments: str) -> str:
-        """The path of an address on this server; each segment is percent-encoded outside the unreserved characters."""
-        return self.prefix + "".join(["/" + encode_segment(segment) for segment in segments])
+    def target(self, *segments: str, query: Mapping[str, str] | None = None) -> str:
+        """Path and query of an address on this server, percent-encoded outside the unreserved characters."""
+        path = self.prefix + "".join(["/" + encode_segment(segment) for segment in segments])
+        if not query:
+            return path
+        return path + "?" + "&".join([f"{name}={encode_segment(value)}" for name, value in query.items()])
 
     def url(self, *segments: str) -> str:
         """The whole address."""

@@ -15,7 +15,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
-from urllib.parse import urlencode
 
 import httpx
 
@@ -192,7 +191,7 @@ class Caller:
         whole = False
         try:
             base = self._base_of(endpoint)
-            target = endpoint.target(*job.path) + ("?" + urlencode(job.params) if job.params else "")
+            target = endpoint.target(*job.path, query=job.params)
             request = httpx.Request(
                 op.method,
                 base.url,
