@@ -205,7 +205,6 @@ STEPS = [
         expect=refused("An unexpected error occurred"),
         only=RECORDED,
         why="the recording is of a server whose model is down",
-        differs={LOCAL: {"content": None}},
     ),
     Step(
         "chat stream",
