@@ -305,7 +305,7 @@ def test_a_spawn_hides_its_arguments() -> None:
     assert "hush" not in repr(spawn)
 
 
-PURE = ("core", "state", "events", "spec", "spec_errors", "reasons", "persistent")
+PURE = ("core", "policy", "state", "events", "spec", "spec_errors", "reasons", "persistent")
 
 
 @pytest.mark.parametrize("name", PURE)
@@ -316,7 +316,8 @@ def test_the_pure_part_imports_no_thread_no_clock_and_no_pykka(name: str) -> Non
         if isinstance(node, ast.Import):
             found = {alias.name for alias in node.names}
         elif isinstance(node, ast.ImportFrom):
-            found = {str(node.module)}
+            from_us = node.module == "supervision"
+            found = {f"supervision.{alias.name}" for alias in node.names} if from_us else {str(node.module)}
         else:
             continue
         for module in found:
