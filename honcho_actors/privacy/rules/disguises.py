@@ -22,9 +22,10 @@ _ESCAPE: Final = {"n": "\n", "r": "\n", "t": "\t"}
 _B64: Final = re.compile(r"(?<![A-Za-z0-9+/_-])[A-Za-z0-9+/_-]{24,4096}={0,2}(?![A-Za-z0-9+/_-])")
 _MOST_DECODED: Final = 64
 
+_SPREAD_SIGNS: Final = ("sk-", "sk_", "ghp_", "github_pat_", "glpat-", "hch-v", "AIza", "xoxb-")
 _SPREAD: Final = (
-    *("sk-ant-", "sk-proj-", "sk-or-", "sk_live_", "ghp_", "gho_", "github_pat_", "glpat-"),
-    *("hch-v3-", "AIza", "SG.", "hf_", "gsk_", "xoxb-", "shpat_", "hvs."),
+    *("sk-ant-", "sk-proj-", "sk-or-", "sk_live_", "sk_test_", "sk-", "ghp_", "github_pat_", "glpat-"),
+    *("hch-v3-", "AIza", "xoxb-"),
 )
 """The keys that people have; a spread key of another vendor is still seen beside a credential word."""
 
@@ -108,8 +109,10 @@ def _odd(found: re.Match[str] | None, least: int) -> bool:
 
 def find_spread(text: str, all_words: list[str]) -> str | None:
     """A provider's key whose characters are kept apart by spaces or line ends."""
-    if ("AKIA" in text or "ASIA" in text or "A K" in text) and _AWS.search(text):
+    if ("AKIA" in text or "A K I A" in text) and _AWS.search(text):
         return "provider_key"
+    if not any(sign in text for sign in _SPREAD_SIGNS):
+        return None
     for literal in [literal for literal in _SPREAD if literal in text]:
         for at in [at for at, word in enumerate(all_words) if len(word) < _SPREAD_WORD and word.startswith(literal)]:
             if _spread_from([all_words[at][len(literal) :], *all_words[at + 1 : at + _SPREAD_GROUPS]]):

@@ -211,13 +211,14 @@ def _by_root(words: tuple[Word, ...]) -> dict[str, tuple[Word, ...]]:
 
 
 ROOTS: Final = _by_root(_ALL)
-COMMON: Final = tuple(
-    root for root in ROOTS if root in ("pass", "pw", "key", "token", "secret", "cred", "pin", "otp", "code")
+_SOUGHT: Final = ("pass", "pw", "key", "token", "secret", "cred", "pin", "otp", "code", "kennw")
+COMMON: Final = tuple(root for root in ROOTS if root in _SOUGHT)
+RARE: Final = re.compile(
+    "[^a-z]" + trie.pattern(root for root in ROOTS if root.isascii() and root not in COMMON).pattern
 )
-RARE: Final = trie.pattern(root for root in ROOTS if root.isascii() and root not in COMMON)
 FOREIGN: Final = trie.pattern(root for root in ROOTS if not root.isascii())
-"""The few roots that are searched for one by one, and patterns for the rest; the last only for a text that is not
-ASCII."""
+"""The few roots that are searched for one by one, glued to another word too; the rest, at the beginning of a word;
+and those of a text that is not ASCII."""
 
 
 def roots_in(low: str) -> Iterator[tuple[int, str]]:
@@ -227,8 +228,10 @@ def roots_in(low: str) -> Iterator[tuple[int, str]]:
         while at >= 0:
             yield at, root
             at = low.find(root, at + len(root))
-    for pattern in (RARE,) if low.isascii() else (RARE, FOREIGN):
-        for found in pattern.finditer(low):
+    for found in RARE.finditer("\n" + low):
+        yield found.start(), found[0][1:]
+    if not low.isascii():
+        for found in FOREIGN.finditer(low):
             yield found.start(), found[0]
 
 
