@@ -6,7 +6,7 @@ open it. Promises: directories 0700 and files 0600 (write-ahead log and set-asid
 be read is never deleted or overwritten but set aside under a new name that says why; a locked file is waited for, not
 mistaken for a broken one. Every failure is a `StoreFailed` with a reason from a closed vocabulary.
 
-A connection is used by the thread that opened it. No call here belongs on a turn or on an event loop.
+A connection is used by one thread at a time, that of its owner. No call here belongs on a turn or on an event loop.
 """
 
 from __future__ import annotations
@@ -218,7 +218,9 @@ def _open(
 def _connect(path: Path, migrations: Sequence[str], synchronous: str, application_id: int) -> sqlite3.Connection:
     private_file(path)
     try:
-        connection = sqlite3.connect(path, timeout=BUSY_TIMEOUT, isolation_level=None, cached_statements=256)
+        connection = sqlite3.connect(
+            path, timeout=BUSY_TIMEOUT, isolation_level=None, cached_statements=256, check_same_thread=False
+        )
     except sqlite3.Error as error:
         raise StoreFailed(reason_of(error), path, _name(error)) from error
     try:

@@ -9,7 +9,9 @@ from __future__ import annotations
 import logging
 import random
 import sqlite3
+import threading
 import weakref
+from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -24,7 +26,7 @@ from honcho_actors.capture.retaining import Counts
 from honcho_actors.capture.retry import RetryPolicy
 from honcho_actors.capture.schema import DELIVERED, EXPIRED, SET_ASIDE
 from honcho_actors.metrics import Meters
-from honcho_actors.model import Audience, Realm, ReceiptState, SessionKey
+from honcho_actors.model import Audience, Realm, ReceiptState, SessionKey, SkipReason
 from honcho_actors.privacy import egress
 from honcho_actors.privacy.egress import Gate
 from supervision import Clock, Waiter
@@ -106,6 +108,10 @@ class Core:
         self.writer: ActorHandle | None = None
         self.sweeper: ActorHandle | None = None
         self.age_clock = AgeClock()
+        self.skips: Counter[str] = Counter()
+        self._lock = threading.Lock()
+        self.wipe = False
+        """Something was removed for good: what the write-ahead log still holds of it goes with the next look."""
         self.closed = False
         self.given_up = False
         self.generation = 0
@@ -118,6 +124,12 @@ class Core:
     def age(self, now: Reading) -> float:
         """The outbox's own time, in seconds."""
         return self.age_clock.at(now).age
+
+    def skipped(self, reason: SkipReason) -> None:
+        """Counts a turn that was not captured."""
+        with self._lock:
+            self.skips[reason.value] += 1
+        self.ports.meters.captures.labels(reason.value).inc()
 
     def lease_time(self) -> float:
         """Seconds that a lease lasts between two entries of its holder: longer than any request may take."""

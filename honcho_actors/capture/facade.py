@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-import threading
 import time
 import weakref
 from collections import Counter
@@ -61,8 +60,6 @@ class Capture:
 
     def __init__(self, ports: CapturePorts, state_dir: Path, *, intake: Intake | None = None) -> None:
         self._core = Core(ports, state_dir, intake)
-        self._skips: Counter[str] = Counter()
-        self._lock = threading.Lock()
         _cores.add(self._core)
 
     @property
@@ -152,9 +149,7 @@ class Capture:
         return not self._core.intake.full
 
     def _skip(self, reason: SkipReason, receipt: Receipt | None = None) -> Receipt:
-        with self._lock:
-            self._skips[reason.value] += 1
-        self._core.ports.meters.captures.labels(reason.value).inc()
+        self._core.skipped(reason)
         if receipt is None:
             return Receipt(os.urandom(16).hex(), ReceiptState.SKIPPED, reason.value)
         receipt.advance(ReceiptState.SKIPPED, reason.value)
@@ -254,6 +249,7 @@ class Capture:
 
         def act(connection: Any) -> tuple[int, int, list[str]]:
             connection.execute("PRAGMA secure_delete=ON")
+            core.wipe = True
             return retaining.forget(connection, peer)
 
         found = self._wait(core.submit(act, in_order=True), 5.0)
@@ -281,7 +277,7 @@ class Capture:
             "open": counts is not None and not core.closed,
             "read_only": core.settings.read_only,
             "waiting_for_disk": len(core.intake),
-            "skipped": dict(sorted(self._skips.items())),
+            "skipped": dict(sorted(core.skips.copy().items())),
             "waiting": dict(sorted(Counter(list(core.waiting.values())).items())),
             "trouble": core.trouble.text,
             "set_aside_files": list(core.set_aside_files),

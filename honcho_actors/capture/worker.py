@@ -148,8 +148,7 @@ class Delivery:
         return await self._deliver(claimed, client)
 
     async def _adopt(self, claimed: Claimed) -> Report:
-        """Accepted before a server was configured, and come to the outbox after: it goes to the one that is there now.
-        """
+        """Accepted before a server was configured, and written after: it goes to the one that is there now."""
         await self._give_back(claimed, None, 0.0, "", claimed.attempts, claimed.size)
         server = self.core.settings.server_id
         await self.core.run(lambda connection: accepting.adopt(connection, server))

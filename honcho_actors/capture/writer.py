@@ -82,6 +82,8 @@ class OutboxWriter(ThreadActor):
                 self._core.wake()
         elif isinstance(message, Tick):
             self._tick()
+        if self.fenced:  # given up in the middle of this: nobody else will ever close the file
+            self._close()
 
     def on_stop(self, reason: Reason) -> None:
         core = self._core
@@ -94,6 +96,9 @@ class OutboxWriter(ThreadActor):
         for flush in self._flushes:
             flush.waiter.resolve(False, "shutdown")
         core.owner.close()
+
+    def __del__(self) -> None:
+        self._close()
 
     # -- groups --------------------------------------------------------------------------------------------------------
 
@@ -185,6 +190,10 @@ class OutboxWriter(ThreadActor):
                 connection.execute("ROLLBACK")
             self._conversations.forget()
             raise
+        if self._core.wipe:
+            self._core.wipe = False
+            with contextlib.suppress(sqlite3.Error):
+                connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
         if self._core.trouble.reason:
             self._core.trouble = Trouble()
         if not self._dirty:
@@ -236,7 +245,7 @@ class OutboxWriter(ThreadActor):
             return
         captures = self._core.ports.meters.captures
         if isinstance(result, SkipReason):
-            captures.labels(result.value).inc()
+            self._core.skipped(result)
             item.receipt.advance(ReceiptState.SKIPPED, result.value)
         elif isinstance(result, accepting.Accepted):
             captures.labels("accepted" if result.fresh else "duplicate").inc()
@@ -255,12 +264,11 @@ class OutboxWriter(ThreadActor):
         if before[0] != episode[0] or episode[1] - before[1] > EPISODE:
             log.warning("the outbox can't be written: %s; turns are not captured until it can", failed)
         self._core.trouble = trouble
-        captures = self._core.ports.meters.captures
         for item in group:
             if isinstance(item, Entry):
                 item.waiter.resolve(Failed(failed))
             else:
-                captures.labels(SkipReason.STORE_FAILED.value).inc()
+                self._core.skipped(SkipReason.STORE_FAILED)
                 item.receipt.advance(ReceiptState.SKIPPED, SkipReason.STORE_FAILED.value)
 
     # -- the file ------------------------------------------------------------------------------------------------------
@@ -301,7 +309,7 @@ class OutboxWriter(ThreadActor):
         return connection
 
     def _close(self) -> None:
-        connection, self._connection = self._connection, None
+        connection, self._connection = getattr(self, "_connection", None), None
         if connection is not None:
             with contextlib.suppress(sqlite3.Error):
                 connection.close()

@@ -412,6 +412,30 @@ def test_case_55_what_is_older_than_the_retention_expires(workspace: str, state:
         assert young.state is ReceiptState.ACCEPTED
 
 
+def test_case_56_a_wall_clock_that_jumps_ten_years_and_back_expires_nothing(
+    honcho: str, workspace: str, state: Path
+) -> None:
+    years = [0]
+
+    def clock() -> Reading:
+        now = read_clock()
+        return Reading(now.boot, now.seconds, now.wall_us + years[0] * 31_557_600_000_000)
+
+    ports = {"read_clock": clock, "sweep_every": 0.1}
+    with Rig(state, None, workspace=workspace, ports=ports) as rig:
+        receipt = rig.capture.capture(turn(1))
+        receipt.wait("accepted", 5.0)
+        for jump in (10, -10, 0):
+            years[0] = jump
+            time.sleep(0.3)
+        assert receipt.state is ReceiptState.ACCEPTED
+    years[0] = 10
+    with Rig(state, honcho, workspace=workspace, ports=ports) as rig:
+        rig.capture.capture(turn(2))
+        assert rig.capture.flush(10.0)
+    assert texts(honcho, "s", workspace) == said(1, 2)
+
+
 def test_case_56_times_are_those_of_the_capture_and_never_decrease(honcho: str, workspace: str, state: Path) -> None:
     wall = [int(datetime(2026, 5, 1, 12, 0, tzinfo=UTC).timestamp() * 1e6)]
 
