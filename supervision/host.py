@@ -70,6 +70,7 @@ class Host:
         self.closing = False
         self._generations = itertools.count(1)
         self.given_up: set[Any] = set()
+        """Lives and loops that were abandoned and have not ended."""
 
     # --- for everybody
 
@@ -145,6 +146,9 @@ class Host:
             return handshake
         return handshake
 
+    def loop_started(self) -> None:
+        """There is an event loop, from now on to be watched."""
+
     def bring_up(self, life: Life, birth: Birth, handshake: Handshake) -> None:
         """Give the new life its thread or task."""
         raise TypeError("a Host is either a ThreadRuntime or a Simulator")
@@ -154,18 +158,14 @@ class Host:
         self.lives.pop(life, None)
 
     def abandoned(self, life: Any) -> None:
-        """Count what was given up."""
-        label = getattr(life, "label", "loop")
-        if getattr(life, "ended", False) is True:
-            return
-        self.given_up.add(life)
-        self.report(ActorAbandoned(label, len(self.given_up)))
+        """Something was given up; it has been put into `given_up` under its own lock."""
+        self.report(ActorAbandoned(life.label, len(self.given_up)))
 
     def abandoned_ended(self, life: Any) -> None:
         """What was given up has ended after all."""
         if life in self.given_up:
             self.given_up.discard(life)
-            self.report(AbandonedEnded(getattr(life, "label", "loop"), len(self.given_up)))
+            self.report(AbandonedEnded(life.label, len(self.given_up)))
 
     def next_generation(self) -> int:
         """A number that grows with every start."""

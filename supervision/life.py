@@ -207,12 +207,13 @@ class Life:
 class ThreadLife(Life):
     """The life of a thread actor. Its thread blocks on `queue`."""
 
-    __slots__ = ("ended", "ident", "queue")
+    __slots__ = ("busy", "ended", "ident", "queue")
 
     def __init__(self, host: Host, actor_class: type[Any], limit: float, label: str, generation: int) -> None:
         super().__init__(host, actor_class, limit, label, generation)
         self.queue: SimpleQueue[tuple[Any, Any]] = SimpleQueue()
         self.ident: int | None = None
+        self.busy = False
         self.ended = False
 
     def put(self, message: Any, reply: Any = None) -> None:
@@ -256,25 +257,31 @@ class ThreadLife(Life):
         return self.ident == get_ident()
 
     def kill(self, reason: Reason | None = None) -> bool:
-        """Abandon: the thread can't be ended, but everything that others expect of it ends here."""
+        """Abandon: the thread can't be ended, but everything that others expect of it ends here. One that waits for a
+        message ends by itself, and is not counted.
+        """
         with self.lock:
             if self.reason is not None or self.doomed is not None:
                 return False
             self.doomed = Killed() if reason is None else reason
-            if not self.ended:
-                self.abandoned = True
-                if self.ident is not None:
-                    fence.shut_thread(self.ident, self.late)
-        self.host.abandoned(self)
+        # In this order: the thread says that it is busy, and then looks whether it is closed.
+        self.closed = True
+        with self.lock:
+            abandoned = self.abandoned = self.busy and not self.ended
+            if abandoned and self.ident is not None:
+                fence.shut_thread(self.ident, self.late)
+            if abandoned:
+                self.host.given_up.add(self)
+        if abandoned:
+            self.host.abandoned(self)
         return self.finish(self.doomed)
 
     def thread_began(self) -> bool:
         """First words of the thread; False when it was killed before it could say them."""
         with self.lock:
             self.ident = get_ident()
-            if self.abandoned:
-                fence.shut_thread(self.ident, self.late)
-            return not self.abandoned
+            self.busy = True
+            return not self.closed
 
     def thread_ended(self) -> None:
         """Last words of the thread."""
@@ -380,6 +387,7 @@ class TaskLife(Life):
             if self.reason is not None:
                 return
             self.abandoned = True
+            self.host.given_up.add(self)
             if task is not None:
                 fence.shut_task(task, self.late)
         self.host.abandoned(self)

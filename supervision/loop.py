@@ -106,6 +106,8 @@ class LoopPlace:
                 return
             self.dead = True
             hung = not self.ended.settled
+            if hung:
+                host.given_up.add(self)
             if hung and self.ident is not None:
                 fence.shut_thread(self.ident, lambda: host.report(LateResult(self.label)))
         lives = list(self.lives)
@@ -175,6 +177,8 @@ class LoopPlace:
             task.cancel()
         if others:
             await asyncio.wait(others, timeout=CLOSE_SECONDS)
+        for _ in range(3):  # what they have aborted is closed by the loop's next passes
+            await asyncio.sleep(0)
         await self.loop.shutdown_asyncgens()
 
 
@@ -204,6 +208,7 @@ class LoopRuntime:
                         raise NoProc(f"the runtime {self.host.name!r} is closed")
                     self._number += 1
                     place = self._place = self._make(self, self._number)
+                    self.host.loop_started()
         return place
 
     @property

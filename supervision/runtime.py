@@ -53,7 +53,6 @@ class ThreadRuntime(Host):
         self.timers = self._control.timers
         self.loop = LoopRuntime(self, name)
         self._heartbeat = heartbeat
-        self._watched = False
         self._control.start()
         process_end.remember(self)
 
@@ -79,11 +78,11 @@ class ThreadRuntime(Host):
         if self._control.here():
             raise CallingSelf("a blocking call on the control thread would wait for itself")
 
+    def loop_started(self) -> None:
+        self._control.pulse(self._heartbeat / 4, self.loop.beat)
+
     def bring_up(self, life: Life, birth: Birth, handshake: Handshake) -> None:
         if isinstance(life, TaskLife):
-            if not self._watched:
-                self._watched = True
-                self._control.pulse(self._heartbeat / 4, self.loop.beat)
             self.loop.boot(life, birth, handshake)
             return
         assert isinstance(life, ThreadLife)

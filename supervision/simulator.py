@@ -109,6 +109,7 @@ class SimLife(ThreadLife):
             return
         before, self.host.current = self.host.current, self
         began, reply = self.host.clock.now(), None
+        self.busy = True
         try:
             with self.host.virtual.outside():
                 if self.birth is not None and self.handshake is not None:
@@ -136,6 +137,7 @@ class SimLife(ThreadLife):
             self.current = reply if hasattr(reply, "fail") else None
             self.turn_began = began if self.watchdog is not None else None
         finally:
+            self.busy = self.hung
             self.host.current = before
 
     def _end(self, reason: Reason) -> None:
@@ -318,6 +320,7 @@ class Simulator(Host):
         """End everything, in virtual time. True when all of it went by itself."""
         if self.virtual.is_closed():
             return True
+        self.not_here()
         self.closing = True
         gently = self._stop_everything(timeout, self.clock)
         self.advance(self.kill_grace)

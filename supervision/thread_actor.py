@@ -74,7 +74,9 @@ def settle_start(actor: Process, life: Life, outcome: Any, handshake: Handshake)
 def _loop(actor: Process, life: ThreadLife) -> Reason:
     get = life.queue.get
     while True:
+        life.busy = False
         item = get()
+        life.busy = True
         if life.stopping is not None or life.closed:
             if item is not WAKE:
                 life.refuse(item)

@@ -15,6 +15,7 @@ import pykka
 import pytest
 
 from supervision import (
+    BRUTAL_KILL,
     IGNORE,
     AlreadyStarted,
     CallingSelf,
@@ -227,6 +228,20 @@ def test_a_watchdog_kills_a_turn_that_is_too_long_and_no_other(rt: ThreadRuntime
     eventually(lambda: first.exit_reason == Killed("watchdog"))
     eventually(lambda: tree.which_child("a").ref not in (None, first))
     gate.set()
+
+
+def test_killing_many_idle_actors_abandons_nobody(rt: ThreadRuntime) -> None:
+    tree = Supervisor.start(
+        rt,
+        [ChildSpec(number, OnThread, shutdown=BRUTAL_KILL) for number in range(60)],
+        strategy=Strategy.ONE_FOR_ALL,
+    )
+    before = {child.ref for child in tree.which_children()}
+    tree.which_child(0).ref.kill()
+    eventually(
+        lambda: tree.count_children().active == 60 and not before & {child.ref for child in tree.which_children()}
+    )
+    assert rt.abandoned_count == 0
 
 
 def test_a_name_belongs_to_one_living_actor_and_is_free_before_anybody_hears_of_its_end(rt: ThreadRuntime) -> None:

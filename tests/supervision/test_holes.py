@@ -85,6 +85,7 @@ class _Quiet:
     """As much of a runtime as a life needs."""
 
     def __init__(self) -> None:
+        self.given_up: set[Any] = set()
         self.clock = supervision.Clock()
         self.registry = supervision.Registry()
         self.report = lambda event: None
