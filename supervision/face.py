@@ -133,12 +133,13 @@ class SupervisorRef(Ref[Any]):
         """Stop the children in reverse order, then the supervisor. True when it has ended, False when `timeout` came
         first.
         """
+        if block and self.life.reason is None:
+            if running_loop() is not None:
+                raise WouldBlockLoop("a blocking stop on a thread that runs an event loop; use `await ref.astop()`")
+            self.life.host.not_here()
         done = super().stop(Shutdown() if reason is None else reason, block=False)
         if not block:
             return done
-        if running_loop() is not None and not done.settled:
-            raise WouldBlockLoop("a blocking stop on a thread that runs an event loop; use `await ref.astop()`")
-        self.life.host.not_here()
         try:
             done.get(timeout=timeout)
         except CallTimeout:
@@ -202,7 +203,8 @@ class Supervisor:
         return cast(
             SupervisorRef,
             _wait(
-                runtime, cls._begin(runtime, children, args, strategy, intensity, period, auto_shutdown, name, kwargs)
+                runtime,
+                lambda: cls._begin(runtime, children, args, strategy, intensity, period, auto_shutdown, name, kwargs),
             ),
         )
 
@@ -266,7 +268,7 @@ class DynamicSupervisor(Supervisor):
     ) -> SupervisorRef:
         """Start an empty dynamic supervisor. `extra_args` stand before every child's own arguments."""
         spec = dynamic_tree(max_children=max_children, extra_args=extra_args, intensity=intensity, period=period)
-        return cast(SupervisorRef, _wait(runtime, _launch(runtime, cls, name, spec, (), {})))
+        return cast(SupervisorRef, _wait(runtime, lambda: _launch(runtime, cls, name, spec, (), {})))
 
     @classmethod
     async def astart(  # type: ignore[override]
@@ -302,11 +304,12 @@ def _launch(
     return launch_supervisor(runtime, birth, path, spec)
 
 
-def _wait(runtime: Host, handshake: Handshake) -> Any:
-    if running_loop() is not None and not handshake.settled:
-        handshake.life.kill()
+def _wait(runtime: Host, begin: Callable[[], Handshake]) -> Any:
+    if running_loop() is not None:
         raise WouldBlockLoop("a blocking start on a thread that runs an event loop; use `await Supervisor.astart(...)`")
-    runtime.not_here()
+    if isinstance(runtime, Host):
+        runtime.not_here()
+    handshake = begin()
     runtime.clock.block(handshake, None)
     return _result(runtime, handshake)
 

@@ -364,7 +364,5 @@ def _hashable(value: object) -> bool:
 
 
 def _startable(cls: type[Any]) -> bool:
-    """An actor has the three hooks, a supervisor says so by `child_kind`."""
-    if getattr(cls, "child_kind", None) == "supervisor":
-        return True
-    return all(callable(getattr(cls, hook, None)) for hook in ("on_start", "on_receive", "on_stop"))
+    """Actor classes of this package have a `life_kind`, supervisors say so by `child_kind`; a stock actor does not."""
+    return isinstance(getattr(cls, "life_kind", None), str) or getattr(cls, "child_kind", None) == "supervisor"

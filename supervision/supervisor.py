@@ -131,13 +131,17 @@ class SupervisorLife(Life):
             watchdog=spec.watchdog,
             context=None if effect.again or self.context is None else self.context.copy(),
         )
-        if spec.kind == "supervisor":
-            handshake = launch_supervisor(self.host, birth, path, spec.tree)
-        else:
-            handshake = self.host.launch(birth)
-        life = handshake.life
-        self.children[effect.seq] = (effect.generation, life)
         seq, generation = effect.seq, effect.generation
+        try:
+            if spec.kind == "supervisor":
+                handshake = launch_supervisor(self.host, birth, path, spec.tree)
+            else:
+                handshake = self.host.launch(birth)
+        except Exception as error:  # noqa: BLE001 - boundary: every start has an answer, whatever the class is like
+            self.host.post(self.child_ended, ev.StartFailed(seq, generation, error))
+            return
+        life = handshake.life
+        self.children[seq] = (generation, life)
         post, handle, clock = self.host.post, self.handle, self.host.clock
 
         def ended(reason: Reason) -> None:

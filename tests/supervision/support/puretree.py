@@ -256,9 +256,7 @@ class Forest:
 class Idle:
     """The class of a scripted leaf; it is never constructed."""
 
-    def on_start(self) -> None: ...
-    def on_receive(self, message: object) -> None: ...
-    def on_stop(self, reason: object) -> None: ...
+    life_kind = "pure"
 
 
 def leaf(child_id: str, **fields: Any) -> ChildSpec:
