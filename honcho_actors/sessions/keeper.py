@@ -123,6 +123,7 @@ class SnapshotKeeper(ThreadActor):
             yield Restored(fresh, (), self._wall(), self.actor_ref)
         for sessions in file.sessions(server, workspace, SLICE):
             yield Restored((), tuple(one for one in sessions if one.saved_at >= oldest), self._wall(), self.actor_ref)
+        yield Restored((), (), self._wall(), self.actor_ref, last=True)
 
     def _next(self) -> None:
         """Hands over the next slice. While the manager is away nothing is read ahead."""
@@ -135,8 +136,9 @@ class SnapshotKeeper(ThreadActor):
         try:
             restored = next(self._slices, None)
         except StoreFailed as failed:
+            self._slices = None
             self._broken(failed)
-            restored = None
+            return
         if restored is None:
             self._slices = None
             self._table.snapshots = "loaded"

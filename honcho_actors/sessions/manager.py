@@ -69,7 +69,7 @@ class SessionManager(ThreadActor):
         table.generation += 1
         for entry in table.entries.values():
             _adopt(entry)
-        self._shelf = Shelf(table, self._ports, self._evicted)
+        self._shelf = Shelf(table, self._ports, self._evicted, self.clock.now())
         self._residence = self._shelf.residence
         self._dispatch = Dispatch(self, table, self._ports, self._residence.settle)
         self._flights = self._dispatch.flights
@@ -99,16 +99,19 @@ class SessionManager(ThreadActor):
 
     # -- turns ---------------------------------------------------------------------------------------------------------
 
-    def _drain(self, _: Drain) -> None:
+    def _drain(self, message: Drain) -> None:
+        """Counts what was served, a bounded number at a time: a cold turn must not wait behind a flood of warm ones."""
         table = self._table
         table.woken = False
         feed = table.feed
-        while feed:
+        for _ in range(SLICE):
             try:
                 turn = feed.popleft()
             except IndexError:
                 break
             self._served(turn)
+        if feed and not table.woken:
+            table.woken = self.actor_ref.cast(DRAIN)
         self._gauges()
 
     def _served(self, turn: TurnRecord) -> None:
@@ -260,7 +263,7 @@ class SessionManager(ThreadActor):
             leader.summary = done.summary
             summary_is_new = True
         flags = KNOWN if done.known else 0
-        if not self._shelf.know(leader.person, done.representation, done.card, now, flags, settings):
+        if not self._shelf.know(leader.person, done.representation, done.card, now, flags, settings, now):
             for entry in flight.entries:
                 self._failed(entry, Reason.OVERLOADED, "overloaded")
             return
@@ -398,8 +401,7 @@ class SessionManager(ThreadActor):
             self._residence.bound(settings.max_sessions, settings.max_cache_bytes)
         keys = next(slices, None)
         if keys is None:
-            before = self.clock.now() - settings.idle_ttl
-            self._residence.idle_persons(list(self._table.persons), before)
+            self._residence.idle_persons(self.clock.now() - settings.idle_ttl)
             self._plan_sweep()
             self._gauges()
             return

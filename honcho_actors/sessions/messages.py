@@ -121,6 +121,7 @@ class Restored(NamedTuple):
     sessions: tuple[SessionSnapshot, ...]
     wall_now: float
     keeper: Ref[Any]
+    last: bool = False
 
 
 class Taken(NamedTuple):

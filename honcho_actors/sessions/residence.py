@@ -47,18 +47,19 @@ def person_bytes(person: Person) -> int:
 class Residence:
     """The policy over one table. `evicted(reason, entry_or_person)` is told of everyone who leaves."""
 
-    def __init__(self, table: Table, evicted: Callable[[str], None]) -> None:
+    def __init__(self, table: Table, evicted: Callable[[str], None], now: float) -> None:
         self._table = table
         self._evicted = evicted
         self._free_entries: LRUCache[Key, None] = LRUCache(inf)
-        self._free_persons: LRUCache[PersonId, None] = LRUCache(inf)
+        self._free_persons: LRUCache[PersonId, float] = LRUCache(inf)
+        """Persons without a conversation, and since when."""
         self._of_person: dict[PersonId, Key | set[Key]] = {}
         for entry in sorted(table.entries.values(), key=lambda one: one.touched):
             self._join(entry)
             self.settle(entry)
         for person in table.persons:
             if person not in self._of_person:
-                self._free_persons[person] = None
+                self._free_persons[person] = now
 
     def admit(self, key: Key, now: float, max_sessions: int) -> Entry | None:
         """The entry of `key`, made when there is none; None when every place is taken by someone who can't leave."""
@@ -98,18 +99,19 @@ class Residence:
         self._table.bytes += size - entry.bytes
         entry.bytes = size
 
-    def keep_person(self, key: PersonId, person: Person, max_persons: int) -> bool:
-        """Publishes what is known of a person. False when there is no room for one more."""
+    def keep_person(self, key: PersonId, person: Person, now: float, max_persons: int, *, push: bool = True) -> bool:
+        """Publishes what is known of a person. False when there is no room for one more; `push`: others may be dropped
+        for it."""
         persons = self._table.persons
         before = persons.get(key)
         if before is None:
             while len(persons) >= max_persons:
-                if not self._drop_person():
+                if not push or not self._drop_person():
                     return False
         persons[key] = person
         self._table.bytes += person_bytes(person) - (0 if before is None else person_bytes(before))
         if key not in self._of_person:
-            self._free_persons[key] = None
+            self._free_persons[key] = now
         return True
 
     def conversations(self, person: PersonId) -> list[Entry]:
@@ -143,12 +145,20 @@ class Residence:
                 entry.ready = None
         return dropped
 
-    def idle_persons(self, keys: list[PersonId], before: float) -> None:
-        """Drops those of `keys` that have no conversation and were read before a moment."""
-        for key in keys:
-            person = self._table.persons.get(key)
-            if person is not None and key in self._free_persons and person[2] < before:
+    def idle_persons(self, before: float) -> None:
+        """Drops persons that have had no conversation, and of whom nothing was read, since a moment."""
+        for key, since in list(self._free_persons.items()):
+            if since < before:
                 self._forget_person(key)
+
+    def newest_last(self, persons: list[PersonId], entries: list[Key]) -> None:
+        """Puts those that are still free into the order of use, the first of each list as the most recently used."""
+        for person in reversed(persons):
+            if person in self._free_persons:
+                self._free_persons[person]
+        for entry in reversed(entries):
+            if entry in self._free_entries:
+                self._free_entries[entry]
 
     def drop(self, entry: Entry, reason: str) -> None:
         """Takes an entry out, whatever holds it."""
@@ -210,4 +220,4 @@ class Residence:
         elif found == entry.key:
             del self._of_person[entry.person]
             if entry.person in self._table.persons:
-                self._free_persons[entry.person] = None
+                self._free_persons[entry.person] = entry.touched

@@ -40,10 +40,11 @@ UNSAVED_MAX = 20_000
 class Shelf:
     """Owned by the manager. `evicted` is told why somebody left."""
 
-    def __init__(self, table: Table, ports: Ports, evicted: Callable[[str], None]) -> None:
+    def __init__(self, table: Table, ports: Ports, evicted: Callable[[str], None], now: float) -> None:
         self._table = table
         self._ports = ports
-        self.residence = Residence(table, evicted)
+        self._restored: tuple[list[PersonId], list[Key]] = ([], [])
+        self.residence = Residence(table, evicted, now)
 
     def limits(self, settings: Settings) -> Limits:
         return Limits(settings.context_tokens, settings.dialectic_max_chars, self._ports.counter)
@@ -56,6 +57,7 @@ class Shelf:
         made_at: float,
         flags: int,
         settings: Settings,
+        now: float,
         kept: PersonSnapshot | None = None,
     ) -> bool:
         """Publishes what is known of a person. False when there is no room for one more."""
@@ -70,7 +72,7 @@ class Shelf:
             epoch=settings.epoch,
             text=kept.text if kept is not None and kept.made_with == made_with(self.limits(settings)) else None,
         )
-        if not self.residence.keep_person(person, known, settings.max_sessions):
+        if not self.residence.keep_person(person, known, now, settings.max_sessions, push=kept is None):
             return False
         was_known = before is not None and bool(before[P_FLAGS] & KNOWN)
         if kept is None and (flags & KNOWN or was_known) and _worth_saving(before, known):
@@ -115,25 +117,31 @@ class Shelf:
         return entry if self._table.entries.get(key) is entry else None
 
     def restore(self, message: Restored, now: float) -> list[PersonId]:
-        """Snapshots take their place like anything else, and never that of something that was read in this process.
-        Gives the persons that have become known."""
+        """Snapshots take a place that is free, never that of something that was read in this process: they come newest
+        first, so what finds no place is the oldest. Gives the persons that have become known."""
         settings = self._ports.cell.current
         known: list[PersonId] = []
+        persons, entries = self._restored
         for kept in message.persons:
+            if self._table.bytes >= settings.max_cache_bytes:
+                break
             if kept.person[0] != settings.server_id or kept.person in self._table.persons:
                 continue
             if not kept.representation and not kept.card:
                 continue
             made_at = now - max(0.0, message.wall_now - kept.made_at)
-            if not self.know(kept.person, kept.representation, kept.card, made_at, KNOWN | RESTORED, settings, kept):
+            flags = KNOWN | RESTORED
+            if not self.know(kept.person, kept.representation, kept.card, made_at, flags, settings, now, kept):
                 break
             self._table.restored += 1
             known.append(kept.person)
         for session in message.sessions:
             if session.key[0] != settings.server_id or session.key in self._table.entries:
                 continue
-            if person_of(session.key) not in self._table.persons or len(self._table.entries) >= settings.max_sessions:
+            if person_of(session.key) not in self._table.persons:
                 continue
+            if len(self._table.entries) >= settings.max_sessions or self._table.bytes >= settings.max_cache_bytes:
+                break
             entry = self.residence.admit(session.key, now, settings.max_sessions)
             if entry is None:
                 break
@@ -141,7 +149,11 @@ class Shelf:
             entry.began_warm = True
             self.publish(entry, settings, kept=session)
             self._table.restored += 1
-        self.residence.bound(settings.max_sessions, settings.max_cache_bytes)
+            entries.append(session.key)
+        persons.extend(known)
+        if message.last:
+            self.residence.newest_last(persons, entries)
+            self._restored = ([], [])
         return known
 
     def save_session(self, entry: Entry, settings: Settings) -> None:

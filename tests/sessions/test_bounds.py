@@ -325,7 +325,7 @@ def test_bytes_are_bounded_and_counted_from_the_real_table() -> None:
 def test_the_cap_is_kept_at_every_size_and_nobody_pinned_leaves() -> None:
     table = Table()
     gone: list[str] = []
-    residence = Residence(table, gone.append)
+    residence = Residence(table, gone.append, 0.0)
     entries = [residence.admit(keyed(n), float(n), 5) for n in range(5)]
     assert entries[0] is not None
     assert entries[1] is not None
@@ -340,3 +340,37 @@ def test_the_cap_is_kept_at_every_size_and_nobody_pinned_leaves() -> None:
     assert residence.admit(keyed(6), 6.0, 5) is None
     assert len(table.entries) == 5
     assert gone == ["entries"]
+
+
+def test_a_flood_of_warm_turns_holds_up_no_cold_one() -> None:
+    with World(crowd(3)) as world:
+        one(world, 0)
+        stop = threading.Event()
+
+        def flood() -> None:
+            while not stop.is_set():
+                world.sessions.serve(request(0, "ok"))
+
+        threads = [threading.Thread(target=flood) for _ in range(3)]
+        for thread in threads:
+            thread.start()
+        try:
+            answers = [world.sessions.serve(request(number), 8.0).reason for number in (1, 2)]
+        finally:
+            stop.set()
+            for thread in threads:
+                thread.join(20)
+        assert answers == [Reason.FILLED, Reason.FILLED]
+
+
+def test_persons_without_a_conversation_leave_when_they_were_not_needed_for_long() -> None:
+    clock = ManualClock()
+    with World(crowd(2), clock=clock, idle_ttl=100.0) as world:
+        one(world, 0)
+        clock.advance(60.0)
+        one(world, 1)
+        clock.advance(60.0)
+        until(lambda: held(world) == ["s1"] and len(world.sessions.table.persons) == 1)
+        clock.advance(300.0)
+        until(lambda: world.sessions.table.persons == {})
+        assert world.sessions.table.bytes == 0

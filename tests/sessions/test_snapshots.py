@@ -15,6 +15,7 @@ from honcho_actors.sessions.block import Limits, made_with
 from honcho_actors.sessions.messages import PersonSnapshot, SessionSnapshot
 from honcho_actors.sessions.snapshots import FILE, SnapshotFile
 from honcho_actors.settings import Settings
+from supervision import ManualClock
 from tests.support.memory_world import Remote, Server, World, until
 
 
@@ -219,6 +220,49 @@ def test_two_thousand_conversations_are_restored_newest_first_and_no_turn_touche
             assert found.state is State.RESTORED
         assert threading.current_thread().name not in used
         assert len(used) == 1
+
+
+def fill(server: Server, cache: Path, number: int) -> None:
+    """So many persons and conversations, the one with the lowest number the newest."""
+    settings = Settings(base_url=server.url)
+    how = made_with(Limits(settings.context_tokens, settings.dialectic_max_chars))
+    place = (settings.server_id, settings.workspace, "")
+    now = time.time()
+    file = SnapshotFile(cache)
+    file.save(
+        [
+            PersonSnapshot((*place, f"u{n}", f"u{n}"), f"fact {n} " * 100, (), now, now - n, "## text " * 50, how)
+            for n in range(number)
+        ],
+        [SessionSnapshot((*place, f"s{n}", f"u{n}", "private"), "", now - n) for n in range(number)],
+    )
+    file.close()
+
+
+def test_when_not_everything_finds_a_place_it_is_the_newest_that_is_restored(server: Server, tmp_path: Path) -> None:
+    fill(server, tmp_path / "c", 300)
+    with World(server=server, cache_dir=tmp_path / "c", max_sessions=40) as world:
+        loaded(world)
+        assert {row.key for row in world.sessions.rows()} == {f"s{n}" for n in range(40)}
+        world.turn(key="fresh", user="ann")
+        world.quiet()
+        assert {row.key for row in world.sessions.rows()} == {*(f"s{n}" for n in range(39)), "fresh"}
+    fill(server, tmp_path / "d", 300)
+    with World(server=server, cache_dir=tmp_path / "d", max_cache_bytes=60_000) as world:
+        loaded(world)
+        users = {person[4] for person in world.sessions.table.persons}
+        assert 5 < len(users) < 300
+        assert users == {f"u{n}" for n in range(len(users))}
+
+
+def test_what_was_restored_stays_warm_for_as_long_as_anything_else(server: Server, tmp_path: Path) -> None:
+    fill(server, tmp_path / "c", 5)
+    clock = ManualClock(1_000_000.0)
+    with World(server=server, cache_dir=tmp_path / "c", clock=clock, idle_ttl=100.0) as world:
+        loaded(world)
+        clock.advance(60.0)
+        world.settle()
+        assert world.turn("ok", key="new", user="u3").state is State.RESTORED
 
 
 def test_times_and_odd_text_survive_the_file_to_the_byte(tmp_path: Path) -> None:
