@@ -251,11 +251,12 @@ def test_a_blocking_call_on_the_control_thread_is_refused(scene: Scene) -> None:
     done = threading.Event()
 
     def call() -> None:
-        for request in (
+        calls: list[Callable[[], Any]] = [
             lambda: scene.tree.terminate_child("a"),
             lambda: scene.tree.stop(),
             lambda: scene.kit.rt.close(),
-        ):
+        ]
+        for request in calls:
             try:
                 request()
             except (CallingSelf, WouldBlockLoop) as error:
