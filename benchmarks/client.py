@@ -21,18 +21,18 @@ import tempfile
 import threading
 import time
 from collections.abc import Awaitable, Callable, Iterator
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import httpx
 
-from honcho_actors.honcho.client import HonchoClient, OutMessage
+from benchmarks.local_context import fill
+from honcho_actors.honcho.client import HonchoClient
 from honcho_actors.honcho.endpoint import Endpoint, parse_endpoint
 from honcho_actors.honcho.limiter import Limiter
 from honcho_actors.honcho.outcomes import Call, FailureKind, Ok, Outcome, Priority
 from honcho_actors.honcho.reading import SessionContext
-from honcho_actors.privacy import egress
+from honcho_actors.local import process
 
 ROOT = Path(__file__).parents[1]
 PATH = (
@@ -242,48 +242,28 @@ def exit_with_hung_resolver() -> float:
     return round(time.monotonic() - float(done.stdout), 2)
 
 
-@contextlib.contextmanager
-def local_server() -> Iterator[str]:
-    with tempfile.TemporaryDirectory() as folder:
-        command = [sys.executable, "-m", "honcho_actors.local", "--port", "0", "--data", folder + "/data"]
-        process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=ROOT)
-        assert process.stdout is not None
-        try:
-            yield process.stdout.readline().strip()
-        finally:
-            process.terminate()
-            process.wait(20)
-            process.stdout.close()
+async def local_context(url: str, reads: int) -> list[float]:
+    """Milliseconds of a context read, as a turn's refresh makes it, of the session in which everything lies."""
+    times = []
+    async with HonchoClient(endpoint(url)) as honcho:
+        loop = asyncio.get_running_loop()
+        for _ in range(reads):
+            started = time.perf_counter()
+            outcome = await honcho.session_context(
+                "bench", "long", peer_target="alice", max_conclusions=25, tokens=1200, summary=True,
+                call=Call(loop.time() + 30, Priority.COLD),
+            )  # fmt: skip
+            times.append((time.perf_counter() - started) * 1_000)
+            assert isinstance(outcome, Ok), outcome
+    return sorted(times)
 
 
-async def local_context(messages: int, reads: int) -> dict[str, float]:
-    """Median of a context read of the embedded server with so many messages stored, in 20 sessions."""
-    words = ("tea", "coffee", "train", "lake", "garden", "music", "violin", "mountain", "recipe", "letter", "winter")
-    dice = random.Random(3)
-    with local_server() as url:
-        async with HonchoClient(endpoint(url)) as honcho:
-            loop = asyncio.get_running_loop()
-            for number in range(messages // 100):
-                batch = []
-                for place in range(100):
-                    sentence = egress.screen(f"turn {number}-{place}: " + " ".join(dice.choices(words, k=12)), 10_000)
-                    assert sentence is not None
-                    batch.append(
-                        OutMessage("user" if place % 2 else "assistant", sentence, created_at=datetime.now(UTC))
-                    )
-                call = Call(loop.time() + 60, Priority.BACKGROUND)
-                stored = await honcho.add_messages("w", f"s{number % 20}", batch, call)
-                assert isinstance(stored, Ok), stored
-            times = []
-            for number in range(reads):
-                started = time.perf_counter()
-                outcome = await honcho.session_context(
-                    "w", f"s{number % 20}", peer_target="user", max_conclusions=25, tokens=1200, summary=True,
-                    call=Call(loop.time() + 30, Priority.COLD),
-                )  # fmt: skip
-                times.append((time.perf_counter() - started) * 1_000)
-                assert isinstance(outcome, Ok), outcome
-    times.sort()
+def local(messages: int, reads: int) -> dict[str, float]:
+    """The embedded server with so many messages stored and derived in one session."""
+    with tempfile.TemporaryDirectory(prefix="client-bench-") as data:
+        fill(Path(data), messages)
+        with process.start(data) as server:
+            times = asyncio.run(local_context(server.url, reads))
     return {
         "local_messages": messages,
         "local_context_p50_ms": round(times[len(times) // 2], 2),
@@ -298,7 +278,7 @@ def measure(quick: bool) -> dict[str, Any]:
         found |= asyncio.run(overshoot(ports, 3 if quick else 10))
         found |= asyncio.run(queue(ports["slow"], 320 if quick else 2_000))
     found["exit_hung_resolver_s"] = exit_with_hung_resolver()
-    found |= asyncio.run(local_context(5_000 if quick else 100_000, 100 if quick else 500))
+    found |= local(5_000 if quick else 100_000, 100 if quick else 300)
     found["bars"] = {name: found[name] <= bar for name, bar in BARS.items()}
     return found
 
