@@ -1,2 +1,2 @@
-"""Tests of the privacy room: the egress gate and its rules, names, identity, admission, the fence, and proofs over
+"""Tests of the privacy room: the egress gate and its rules, names, identity, selection, the fence, and proofs over
 bytes."""
