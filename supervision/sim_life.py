@@ -7,6 +7,7 @@ it can be abandoned, as a thread that hangs.
 from __future__ import annotations
 
 from collections import deque
+from contextvars import Context
 from typing import TYPE_CHECKING, Any
 
 from supervision._process import Process
