@@ -144,7 +144,12 @@ class Sessions:
         if _on_loop():
             return self.unserved(turn, Reason.EVENT_LOOP)
         waiter = self.begin(turn, start + wait)
-        return self._finish(turn, waiter, waiter.result())
+        try:
+            context = waiter.result()
+        except BaseException:
+            self._left(turn, waiter)
+            raise
+        return self._finish(turn, waiter, context)
 
     async def aserve(self, request: TurnRequest, budget: float | None = None) -> Context:
         """As `serve`, suspending the task instead of the thread. A cancelled caller takes nothing from the others."""
@@ -159,8 +164,7 @@ class Sessions:
         try:
             context = await waiter
         except BaseException:
-            waiter.resolve(OFF[Reason.CLOSED], "cancelled")
-            self._finish(turn, waiter, OFF[Reason.CLOSED])
+            self._left(turn, waiter)
             raise
         return self._finish(turn, waiter, context)
 
@@ -414,6 +418,11 @@ class Sessions:
         cause = waiter.cause
         self.count(turn._replace(context=context, cause="manager_down" if cause == "down" else cause or "result"))
         return context
+
+    def _left(self, turn: TurnRecord, waiter: Waiter[Context]) -> None:
+        """The caller went away: its place is freed, and whoever asks next may wait in its stead."""
+        waiter.resolve(OFF[Reason.CLOSED], "cancelled")
+        self._finish(turn, waiter, OFF[Reason.CLOSED])
 
     def _away(self) -> Reason:
         return Reason.CLOSED if self._table.closed else Reason.GIVEN_UP

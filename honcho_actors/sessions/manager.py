@@ -125,7 +125,7 @@ class SessionManager(ThreadActor):
             self._meters.waiters_resolved.labels(turn.cause).inc()
             entry = self._table.entries.get(turn.key)
             if entry is not None:
-                entry.opened = True
+                entry.opened = entry.opened or turn.cause != "cancelled"
                 self._waiting.prune(entry)
                 self._residence.settle(entry)
             return

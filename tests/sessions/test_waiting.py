@@ -289,6 +289,24 @@ def test_case_119_one_waiter_of_five_is_cancelled_and_the_others_are_served() ->
         assert remote.count("session_context") == 1
 
 
+def test_who_asks_again_after_a_caller_left_may_wait_in_its_stead() -> None:
+    remote, gate = held()
+
+    async def twice(world: World) -> Context:
+        first = asyncio.create_task(world.sessions.aserve(ask(), 5.0))
+        while world.gauge("cold_waiters") < 1:  # noqa: ASYNC110 (another thread counts)
+            await asyncio.sleep(0.002)
+        first.cancel()
+        await asyncio.gather(first, return_exceptions=True)
+        while world.gauge("cold_waiters") > 0:  # noqa: ASYNC110 (another thread counts)
+            await asyncio.sleep(0.002)
+        asyncio.get_running_loop().call_later(0.05, gate.set)
+        return await world.sessions.aserve(ask(), 5.0)
+
+    with World(remote) as world:
+        assert asyncio.run(twice(world)).reason is Reason.FILLED
+
+
 def test_case_120_the_loop_goes_on_while_a_cold_turn_waits_on_it() -> None:
     remote, _gate = held()
 
