@@ -31,6 +31,7 @@ class Deriver:
 
     def __init__(self, store: Store, model: Model | None, *, retry: float = RETRY_SECONDS) -> None:
         self._retry = retry
+        self._batch = BATCH
         self._store = store
         self._model = model
         self._wanted = asyncio.Event()
@@ -46,14 +47,23 @@ class Deriver:
             try:
                 while await self._some():  # noqa: ASYNC110 (not a wait: it works off what is there)
                     await asyncio.sleep(0)
-            except sqlite3.Error as fault:
-                _log.warning("deriving failed, trying again in %s s: %s", self._retry, fault)
+                self._batch = BATCH
+            except Exception as fault:  # noqa: BLE001 - boundary: one bad item or a full disk never ends derivation
+                _log.warning("deriving failed, trying again in %s s: %r", self._retry, fault)
                 await asyncio.sleep(self._retry)
+                self._batch = 1  # until the queue is empty: only the bad item itself pays for the fault
+                await self._recover()
                 self._wanted.set()
+
+    async def _recover(self) -> None:
+        try:
+            await self._store.write(work.give_back, MAX_TRIES)
+        except sqlite3.Error as fault:
+            _log.warning("the queue cannot be written: %s", fault)
 
     async def _some(self) -> bool:
         if self._model is None:
-            return await self._store.write(work.extract_items, BATCH) > 0
+            return await self._store.write(work.extract_items, self._batch) > 0
         return await self._by_model(self._model)
 
     async def _by_model(self, model: Model) -> bool:

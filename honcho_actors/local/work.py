@@ -35,6 +35,13 @@ def mark(db: Connection, items: Sequence[Row], state: int, *, failed: bool = Fal
         )
 
 
+def give_back(db: Connection, most: int) -> None:
+    """After an unforeseen fault: what was taken waits again, and what is at the head has been tried once more."""
+    db.execute("UPDATE work SET state = ? WHERE state = ?", (WAITING, TAKEN))
+    head = waiting(db, 1)
+    mark(db, head, DONE if head and head[0]["tries"] + 1 >= most else WAITING, failed=True)
+
+
 def session_name(db: Connection, key: int) -> str | None:
     row = db.execute("SELECT id FROM sessions WHERE pk = ? AND is_active", (key,)).fetchone()
     return None if row is None else str(row["id"])

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
+from pathlib import Path
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from honcho_actors.local import extract, filters, ids, rules, times, tokens
+from honcho_actors.local import conclusions, extract, filters, ids, messages, rules, times, tokens
+from honcho_actors.local.deriver import Deriver
 from honcho_actors.local.errors import Faults, Refused
 from honcho_actors.local.messages import COLUMNS
+from honcho_actors.local.store import Store
 from tests.local.conftest import Space
 
 JSON = st.recursive(
@@ -196,3 +200,41 @@ def test_no_value_breaks_a_rule(value: Any) -> None:
         rules.literal("a", "b"),
     ):
         rule(value, ("body",), Faults())
+
+
+def test_an_item_that_cannot_be_derived_is_given_up_and_holds_up_no_other(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    extracted = extract.said
+
+    def broken(peer: str, text: str) -> str | None:
+        if "poison" in text:
+            raise RuntimeError("an unforeseen fault")
+        return extracted(peer, text)
+
+    monkeypatch.setattr(extract, "said", broken)
+
+    async def run() -> str:
+        store = Store(tmp_path)
+        deriver = Deriver(store, None, retry=0.01)
+        batch = [
+            {"peer_id": "alice", "content": text, "metadata": None, "configuration": None, "created_at": None}
+            for text in ("I keep bees.", "this is poison", "I live in Lisbon.")
+        ]
+        await store.write(messages.add, "w", "s", batch)
+        task = asyncio.create_task(deriver.run())
+        try:
+            async with asyncio.timeout(10):
+                while True:
+                    rows = await store.read(conclusions.chosen, "w", "alice", "alice", limit=5)
+                    if len(rows) == 2:
+                        return conclusions.written(rows)
+                    await asyncio.sleep(0.01)
+        finally:
+            task.cancel()
+            await asyncio.wait([task])
+            store.close()
+
+    known = asyncio.run(run())
+    assert "I keep bees." in known
+    assert "I live in Lisbon." in known
