@@ -18,6 +18,7 @@ import pytest
 import supervision.life
 import supervision.oneshot
 from supervision import Killed, NoProc, Normal, Shutdown, Waiter, monitor
+from supervision._asyncio import WakefulLoop
 from supervision._process import Ref, Reply
 from supervision.birth import Birth, Handshake
 from supervision.life import TaskLife, ThreadLife
@@ -106,7 +107,7 @@ def test_the_checker_sees_a_mailbox_that_looks_before_it_puts_only(monkeypatch: 
         Interleavings(*LIFE, "test_interleavings.py", preemptions=1 + MORE).explore(build)
 
 
-def _between(life: ThreadLife) -> None:
+def _between(_: object) -> None:
     """A line at which another thread may come in."""
 
 
@@ -285,6 +286,64 @@ def test_a_task_that_parks_while_it_is_asked_to_stop_is_woken() -> None:
         return [run, lambda: life.ask_stop(Normal())], check
 
     assert Interleavings("supervision/life.py", "supervision/task_actor.py", preemptions=2 + MORE).explore(build) > 8
+
+
+# --- the wake-up of a loop
+
+
+class _Pipe:
+    """Both ends of a self-pipe."""
+
+    def __init__(self) -> None:
+        self.held = 0
+
+    def send(self, data: bytes) -> None:
+        self.held += len(data)
+
+    def recv(self, size: int) -> bytes:
+        if not self.held:
+            raise BlockingIOError
+        took, self.held = min(size, self.held), 0
+        return bytes(took)
+
+
+class _Forgetful(WakefulLoop):
+    """Says that the byte is read before it reads it."""
+
+    def _read_from_self(self) -> None:
+        self._woken = False
+        _between(self)
+        self._ssock.recv(4096)  # type: ignore[attr-defined]
+
+
+def _a_loop_and_two_callers(kind: type[WakefulLoop]) -> Any:
+    loop: Any = object.__new__(kind)
+    loop._ssock = loop._csock = pipe = _Pipe()
+    loop._debug = False
+    loop._closed = True  # it was never opened: nothing to warn of
+    ready: list[str] = ["first"]
+    loop._write_to_self()
+
+    def call(name: str) -> None:
+        ready.append(name)
+        loop._write_to_self()
+
+    def one_pass() -> None:
+        loop._read_from_self()
+        _between(loop)
+        ready.clear()
+
+    def check() -> None:
+        assert not ready or pipe.held, "the loop sleeps on a call"
+
+    return [one_pass, lambda: call("second"), lambda: call("third")], check
+
+
+def test_a_loop_never_sleeps_on_a_call_that_came_while_it_read_its_wake_up() -> None:
+    files = ("supervision/_asyncio.py", "test_interleavings.py")
+    assert Interleavings(*files, preemptions=2).explore(lambda: _a_loop_and_two_callers(WakefulLoop)) > 8
+    with pytest.raises(BadOrder, match="sleeps on a call"):
+        Interleavings(*files, preemptions=2).explore(lambda: _a_loop_and_two_callers(_Forgetful))
 
 
 def _rest(life: ThreadLife) -> list[tuple[Any, Any]]:
