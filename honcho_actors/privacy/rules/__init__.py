@@ -47,7 +47,7 @@ RULES: Final[dict[str, Rule]] = {
     "addresses": lambda seen: places.find_address(seen.text) if ":" in seen.text else None,
     "headers": lambda seen: places.find_header(seen.text, seen.low),
     "context": lambda seen: context.find(seen.text, seen.low),
-    "commands": lambda seen: places.find_command(seen.text) if " -" in seen.text else None,
+    "commands": lambda seen: places.find_command(seen.text),
     "pairs": lambda seen: places.find_pair(seen.text, seen.low, seen.mid_words),
     "mnemonics": lambda seen: tokens.find_mnemonic(seen.low),
     "spread": lambda seen: disguises.find_spread(seen.text, seen.words),

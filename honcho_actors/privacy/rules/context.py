@@ -35,6 +35,26 @@ _JUST_AFTER: Final = re.compile(r"[ \t:=\"'`(\[{<>*_«“是]{0,8}")
 _FAR_CHARS: Final = {PASSWORD: 10, KEY: 16, HINT: 16, PIN: 1 << 30}
 """A shorter word is no candidate unless something joins it to the credential word."""
 
+_GOES_ON: Final = re.compile(
+    r"_(?!(?:prod|dev|test|staging|stage|live|old|new|value|base64|b64|plain|main|\d{1,2}|[ .,:;=])(?![a-z]))[a-z]{2}"
+)
+"""A name goes on after the credential word: `password_hash`, `token_type`."""
+
+_OTHER_LABEL: Final = re.compile(
+    r"(?:(?:user ?names?|benutzername|nombre de usuario|nom d'utilisateur|用户名)[\"'`]?\s{0,2}"
+    r"(?:is|:|=|es|ist|est|é|è|是|为)"
+    r"|(?:users?|e-?mails?|logins?|accounts?|usuario|usuário|benutzer|identifiant|utente|логин|账号|帐号)[\"'`]?\s{0,2}[:=])"
+    r"\s{0,2}[\"'`]?$"
+)
+"""The value of another thing begins here."""
+
+_BASE32: Final = re.compile(r"[A-Z2-7]{16,128}=*")
+_BASE32_GROUPS: Final = re.compile(
+    r"(?:[^\n]{0,40}?[:=]|(?:[ \t]{1,2}\w{1,16}){0,4}?[ \t])[ \t\"'`(]{0,4}"
+    r"(?=(?:[a-z]{4}[ -]){0,15}[a-z2-7]{0,3}[2-7])(?:[a-z2-7]{4}[ -]){3,15}[a-z2-7]{4}(?![a-z2-7])"
+)
+"""Groups of four with a digit in them; groups of letters alone are words."""
+_TOTP: Final = re.compile(r"totp|2fa|mfa|authenticator|two-factor|otp")
 _NOTHING_YET: Final = re.compile(r"[\s:=>\"'`(\[{*_-]{0,16}(?:is|are)?[\s:=]{0,4}")
 _PIN_DIGITS: Final = re.compile(r"[#*]?\d{4,8}[#*]?")
 _CODE_GROUPS: Final = re.compile(r"[0-9A-Za-z]{3,6}(?:-[0-9A-Za-z]{3,6}){1,5}")
@@ -83,6 +103,8 @@ def find(text: str, low: str) -> str | None:
             return rule
         if kind == PASSWORD and (phrase := _PHRASE.match(low, end)) and not _SENTENCE.search(phrase[0], 5):
             return "password"
+        if kind in (KEY, HINT) and _TOTP.search(low, max(0, start - 24), end + 40) and _is_seed(text, low, end):
+            return "secret"
         stop = min(size, end + AFTER_CHARS)
         if following_kind <= kind:
             stop = min(stop, following)
@@ -95,6 +117,15 @@ def find(text: str, low: str) -> str | None:
                 return rule
         before = end
     return None
+
+
+def _is_seed(text: str, low: str, end: int) -> bool:
+    """Whether the seed of one-time codes follows: base32, whole or in groups of four."""
+    if _BASE32_GROUPS.match(low, end):
+        return True
+    return any(
+        _BASE32.fullmatch(values.trimmed(found[0])) for found in _TOKEN.finditer(text, end, end + AFTER_CHARS + 64)
+    )
 
 
 def _promising(text: str, begin: int, end: int, kind: int) -> bool:
@@ -126,7 +157,7 @@ def _classify(entries: tuple[Word, ...], text: str, low: str, at: int, found: di
         if known is not None and match.end() <= known[0] and word.kind >= known[1]:
             continue
         kind = _kind(text, low, at, word)
-        if kind != NEITHER:
+        if kind != NEITHER and not _GOES_ON.match(low, match.end()):
             found[at] = (match.end(), kind)
 
 
@@ -184,7 +215,7 @@ def _assigned(text: str, low: str, start: int, end: int, kind: int) -> str | Non
             operator or option or opened or (much >= values.FAIR and any(map(str.isdigit, value)))
         ):
             return "password"
-        if much == values.WORD and operator not in ("", ">", "::"):
+        if much == values.WORD and operator not in ("", ">", "::") and not low.startswith("clave", start):
             return "password" if _stands_alone(text, join, found, value, opened) else None
         return None
     if not operator and not option:
@@ -226,6 +257,9 @@ def _said(text: str, low: str, end: int, stop: int, kind: int) -> str | None:
             words_between += 1
             continue
         joined = token[0] in ":=->" and at == end
+        if _OTHER_LABEL.search(low, max(end, at - 28), at):
+            words_between += 1
+            continue
         near = (
             joined or _connected(low, at) or (not words_between and end < at and _JUST_AFTER.fullmatch(text, end, at))
         )

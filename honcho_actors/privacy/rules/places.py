@@ -32,16 +32,31 @@ _BEARER: Final = re.compile(
 )
 _BASIC: Final = re.compile(r"(?i)basic[ \t]{1,3}([A-Za-z0-9+/_-]{8,512})")
 _COOKIE: Final = re.compile(
-    r"(?i)(?:sess(?:ion)?(?:[_.-]?(?:id|key|token))?|sid|auth|jwt|remember[_-]\w{2,12}|xsrf-token)=([^\s;,\"'&]{12,160})"
+    r"(?i)(?:sess(?:ion)?(?:[_.-]?(?:id|key|token))?|sid|auth|jwt|remember[_-]\w{2,12}|xsrf-token|sig(?:nature)?)=([^\s;,\"'&]{12,160})"
 )
-_COOKIES: Final = ("sess", "sid=", "auth=", "jwt=", "remember", "xsrf-")
+_COOKIES: Final = ("sess", "sid=", "auth=", "jwt=", "remember", "xsrf-", "sig=", "signature=")
 _COMMAND: Final = re.compile(
     r"(?:\bmysql(?:dump|admin)?\b[^\n|]{0,64}?\s-p|\bsshpass\s{1,3}-p\s{0,2}[\"']?|\b(?:curl|wget)\b[^\n|]{0,96}?\s"
     r"(?:-u|--user)[ =]?[\"']?[\w.@+-]{1,64}:|\bhtpasswd\b[^\n|]{0,80}\s|\b(?:redis-cli)\b[^\n|]{0,64}?\s-a\s{1,3}|"
     r"\bdocker login\b[^\n|]{0,64}?\s-p\s{1,3}|\bnet use\b[^\n|]{0,120}\s|"
+    r"\bIDENTIFIED BY\s{1,3}[\"']|\becho\s{1,3}[\"']?(?=\S{4,128}\s{0,3}\|\s{0,3}sudo)|"
+    r"\blftp\b[^\n|]{0,64}?\s-u\s{1,3}[\w.@+-]{1,64},|"
+    r"\bConvertTo-SecureString\s{1,3}(?:-String\s{1,3})?[\"']|\bnet user\s{1,3}[\w.-]{1,32}\s{1,3}|\bpsk=[\"']?|"
     r"\brclone\b[^\n|]{0,64}?pass\s{1,3})([^\s\"'|]{4,128})"
 )
-_COMMANDS: Final = ("mysql", "sshpass", "curl", "wget", "htpasswd", "redis-cli", "docker login", "net use", "rclone")
+_COMMANDS: Final = (
+    "mysql",
+    "sshpass",
+    "curl",
+    "wget",
+    "htpasswd",
+    "redis-cli",
+    "docker login",
+    "net use",
+    "rclone",
+    "IDENTIFIED BY",
+)
+_COMMANDS_TOO: Final = ("lftp", "ConvertTo-SecureString", "psk=", "| sudo")
 _TIGHT: Final = re.compile(
     r"[(\"'`«“]{0,2}(?:([A-Za-z][\w.@-]{1,40})[:|]|(?:admin|root|user|guest|test|deploy|login|pi|ubuntu|postgres|sa)/)"
     r"([^\s/|]{6,64})\Z"
@@ -52,7 +67,7 @@ _NEAR_CHARS: Final = 48
 _PAIR_CONTEXT: Final = re.compile(
     r"log[ -]?(?:in|on|ged)|cred|user|usuario|benutzer|admin|root|ssh|vnc|rdp|zugang|acceso|acesso|account|konto|"
     r"cuenta|compte|router|access|sign in|connect|identifiant|anmeld|einlogg|entra|账号|帐号|用户|登录|アカウント|"
-    r"ログイン|계정|аккаунт|логин|вход"
+    r"wi-?fi|wlan|ssid|ログイン|계정|аккаунт|логин|вход"
 )
 
 
@@ -94,7 +109,7 @@ def find_header(text: str, low: str) -> str | None:
 
 def find_command(text: str) -> str | None:
     """A password given to a command in the way of that command."""
-    if not any(name in text for name in _COMMANDS):
+    if not any(name in text for name in (*_COMMANDS, *_COMMANDS_TOO)):
         return None
     for found in _COMMAND.finditer(text):
         value = values.trimmed(found[1])

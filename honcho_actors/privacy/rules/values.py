@@ -39,6 +39,7 @@ _ELSE: Final = re.compile(
     r"|(?:[a-z_]{1,32}\.){1,5}[a-z_]{1,32}(?:[\[(].*)?"  # attribute access
     r"|\.?[a-z_][a-z_.]{0,63}(?:\(|\[[\"'a-z\d:-]).*"  # call, index
     r"|[a-z][\w-]{1,32}:\d{1,12}|[\w.-]{1,40}/[\w.-]{1,40}\#\d{1,7}"  # an id with its kind, an issue of a project
+    r"|[a-z-]{2,20}=[\"'].*"  # an attribute of a tag
     r"|[a-z_]{3,40}=.{0,40}"  # argument by name
     r"|\#[0-9a-f]{3,8}"
     r"|(?:[0-9a-f]{2}:){3,31}[0-9a-f]{2}"

@@ -40,14 +40,14 @@ def _words(kind: int, *entries: str, bounded: bool = False) -> tuple[Word, ...]:
 _ALL: Final = (
     *_words(
         PASSWORD,
-        rf"pass|(?:[ _-]?(?:words?|wd|phrases?|codes?)|wort\w{{0,2}}|wörter\w?|ord(?:et)?){_END}",
+        rf"pass|(?:[ _-]?(?:words?|wd|phrases?|codes?)|wort\w{{0,2}}|wörter\w?|ord(?:et)?)(?:['’]s)?{_END}",
         r"passwd|",
         r"kennw|(?:ort|örter)\w{0,2}",
         r"zugangs|(?:code|daten|wort)\w{0,2}",
         "logindaten|",
         rf"lösenord|(?:et)?{_END}",
         r"adgangskode|\w{0,2}",
-        r"salasana|\w{0,4}",
+        r"salasana|\w{0,4}(?: on)?",
         r"jelsz|[óa]\w{0,4}",
         rf"wachtwoord|(?:en)?{_END}",
         r"contrase|(?:ñ|n)(?:as?|ya)",
@@ -61,7 +61,7 @@ _ALL: Final = (
         r"şifre|\w{0,4}",
         "kata sandi|",
         r"mật khẩu|",
-        r"парол|[ьяюеи]\w{0,2}",
+        r"парол|[ьяюеиа]\w{0,2}",
         r"лозинк|\w{1,2}",
         r"κωδικ|\w{1,4}",
         r"סיסמ|\w{1,3}",
@@ -284,7 +284,8 @@ CONNECTOR: Final = re.compile(
 """What stands between a credential word and the credential, right before the credential."""
 
 BACKWARDS: Final = re.compile(
-    r"[\s\"'`*_)»”“,]{0,4}(?:(?:is|as|als|como|comme|come|for|ist|es|est|é|è|jako|как|это|—|-|\(|作为|作為|是|が|は)[\s,(]{0,2})"
+    r"[\s\"'`*_)»”“,]{0,4}(?:(?:that['’]?s|that is|which is|das ist|c['’]est|es[oa] es|is|as|als|como|comme|"
+    r"come|for|ist|es|est|é|è|jako|как|это|—|-|\(|作为|作為|是|が|は)[\s,(]{0,2})"
     r"(?:[\w'’]{1,12}\s{1,2}){0,4}(?:的)?\s?"
 )
 """What stands between a credential and the credential word that follows it."""
