@@ -15,6 +15,8 @@ from tests.contract.steps import LOCAL, RECORDED, URL, Live, Replay, Target
 
 TARGETS = (*RECORDED, LOCAL, *((URL,) if os.environ.get("HONCHO_CONTRACT_URL") else ()))
 
+URLS = [os.environ.get(f"HONCHO_CONTRACT_{name}", "") for name in ("URL", "AUTH_URL", "TOKEN")]
+
 
 @pytest.fixture(scope="session")
 def local_url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
@@ -37,7 +39,7 @@ def target(request: pytest.FixtureRequest) -> Target:
     if name == LOCAL:
         return Live(LOCAL, request.getfixturevalue("local_url"), *request.getfixturevalue("guarded"))
     if name == URL:
-        return Live(URL, os.environ["HONCHO_CONTRACT_URL"])
+        return Live(URL, *URLS)
     shared: Path = request.getfixturevalue("shared")
     recording = shared / "reference" / f"honcho-exchanges-{name}.json"
     return Replay(name, json.loads(recording.read_text("utf-8")))

@@ -8,7 +8,10 @@ carries them. `replay` reads the answers from a recording, after checking that t
 
 from __future__ import annotations
 
+import base64
+import hmac
 import json
+import os
 import secrets
 import time
 from collections.abc import Callable, Sequence
@@ -22,6 +25,8 @@ from tests.contract.unify import ANY, Mismatch, filled, unify
 NO_BODY = object()
 NEWEST, V3_0_12, V3_0_7, LOCAL, URL = "head", "v3.0.12", "v3.0.7", "local", "url"
 RECORDED = (NEWEST, V3_0_12, V3_0_7)
+GUARDED_URL = (URL,) if os.environ.get("HONCHO_CONTRACT_AUTH_URL") else ()
+"""With the token of HONCHO_CONTRACT_TOKEN (an administrator's), the `auth` run is asked of that server."""
 Check = Callable[[Any, dict[str, str]], None]
 
 
@@ -52,6 +57,8 @@ class Step:
     why: str = ""
     until: Callable[[Any], bool] | None = None
     """Live: asked again until this holds, for at most 60 s."""
+    keep: dict[str, str] = field(default_factory=dict)
+    """Live: names for later steps, from these fields of the answer."""
     differs: dict[str, Any] = field(default_factory=dict)
     """What a server promises in place of `expect`."""
 
@@ -134,7 +141,7 @@ class Live:
     token: str = ""
 
     def play(self, run: str, steps: Sequence[Step]) -> dict[str, Answer | Exception]:
-        names = {"x": secrets.token_hex(3), "token": self.token}
+        names = {"x": secrets.token_hex(3), "token": self.token, "forged": _forged()}
         answers: dict[str, Answer | Exception] = {}
         url = self.guarded if run == "auth" and self.guarded else self.url
         # After a bare 500 Honcho closes the connection without saying so: each step takes a new one.
@@ -146,6 +153,7 @@ class Live:
                 try:
                     answer = self._send(client, step, names)
                     _bind(step, self.name, answer)
+                    names.update({name: str(answer.body[part]) for name, part in step.keep.items()})
                 except (Mismatch, KeyError, httpx.HTTPError) as fault:
                     if step.exchange is None:
                         raise
@@ -173,6 +181,16 @@ class Live:
             if step.until is None or step.until(body) or time.monotonic() > deadline:
                 return Answer(reply.status_code, body, names)
             time.sleep(0.02)
+
+
+def _forged() -> str:
+    """A token of the right form, signed with a secret of nobody's."""
+
+    def part(raw: bytes) -> str:
+        return base64.urlsafe_b64encode(raw).decode().rstrip("=")
+
+    signed = f"{part(json.dumps({'alg': 'HS256', 'typ': 'JWT'}).encode())}.{part(json.dumps({'ad': True}).encode())}"
+    return f"{signed}.{part(hmac.digest(secrets.token_bytes(32), signed.encode(), 'sha256'))}"
 
 
 def _decoded(reply: httpx.Response) -> Any:

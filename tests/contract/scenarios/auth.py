@@ -2,7 +2,21 @@
 
 from __future__ import annotations
 
-from tests.contract.steps import LOCAL, RECORDED, Raw, Step, fault, refused
+from tests.contract.steps import GUARDED_URL, LOCAL, RECORDED, Raw, Step, fault, refused
+from tests.contract.unify import ANY
+
+GUARDED = "needs a server that demands a known token"
+ONE_TOKEN = "`local` has one token for everything and makes no keys"
+EVERYWHERE = (*RECORDED, LOCAL, *GUARDED_URL)
+SCOPED = (*RECORDED, *GUARDED_URL)
+_ADMIN = {"authorization": "Bearer {token}"}
+
+
+def _key(name: str, query: str) -> Step:
+    """A key of narrower scope, for the steps that use it."""
+    path = "/v3/keys?workspace_id=au-{x}&" + query
+    return Step(None, "POST", path, headers=_ADMIN, keep={name: "key"}, only=GUARDED_URL or ("nowhere",))
+
 
 STEPS = [
     Step(
@@ -12,8 +26,8 @@ STEPS = [
         {"id": "au-{x}"},
         status=401,
         expect=refused("No access token provided"),
-        only=(*RECORDED, LOCAL),
-        why="needs a server that demands a known token",
+        only=EVERYWHERE,
+        why=GUARDED,
     ),
     Step(
         "auth: garbage token",
@@ -23,8 +37,8 @@ STEPS = [
         status=401,
         expect=refused("Invalid JWT"),
         headers={"authorization": "Bearer garbage"},
-        only=(*RECORDED, LOCAL),
-        why="needs a server that demands a known token",
+        only=EVERYWHERE,
+        why=GUARDED,
     ),
     Step(
         "auth: wrong secret",
@@ -33,8 +47,9 @@ STEPS = [
         {"id": "au-{x}"},
         status=401,
         expect=refused("Invalid JWT"),
-        only=RECORDED,
-        why="`local` has one token for everything and makes no keys",
+        only=EVERYWHERE,
+        why=GUARDED,
+        headers={"authorization": "Bearer {forged}"},
     ),
     Step(
         "auth: Basic scheme",
@@ -44,8 +59,8 @@ STEPS = [
         status=401,
         expect=refused("No access token provided"),
         headers={"authorization": "Basic dTpw"},
-        only=(*RECORDED, LOCAL),
-        why="needs a server that demands a known token",
+        only=EVERYWHERE,
+        why=GUARDED,
     ),
     Step(
         "auth: Bearer without token",
@@ -55,8 +70,8 @@ STEPS = [
         status=401,
         expect=refused("No access token provided"),
         headers={"authorization": "Bearer"},
-        only=(*RECORDED, LOCAL),
-        why="needs a server that demands a known token",
+        only=EVERYWHERE,
+        why=GUARDED,
     ),
     Step(
         "auth: X-API-Key header",
@@ -66,8 +81,8 @@ STEPS = [
         status=401,
         expect=refused("No access token provided"),
         headers={"x-api-key": "{token}"},
-        only=(*RECORDED, LOCAL),
-        why="needs a server that demands a known token",
+        only=EVERYWHERE,
+        why=GUARDED,
     ),
     Step(
         "auth: expired (exp ISO)",
@@ -77,7 +92,7 @@ STEPS = [
         status=401,
         expect=refused("Invalid JWT"),
         only=RECORDED,
-        why="`local` has one token for everything and makes no keys",
+        why="needs a key that expires, made with the server's secret",
     ),
     Step(
         "auth: exp as int past",
@@ -87,7 +102,7 @@ STEPS = [
         status=401,
         expect=refused("Invalid JWT"),
         only=RECORDED,
-        why="`local` has one token for everything and makes no keys",
+        why="needs a key that expires, made with the server's secret",
     ),
     Step(
         "auth: exp as int future",
@@ -97,7 +112,7 @@ STEPS = [
         status=500,
         expect=refused("An unexpected error occurred"),
         only=RECORDED,
-        why="`local` has one token for everything and makes no keys",
+        why="needs a key that expires, made with the server's secret",
     ),
     Step(
         "auth: exp ISO future",
@@ -107,7 +122,7 @@ STEPS = [
         status=401,
         expect=refused("Invalid JWT"),
         only=RECORDED,
-        why="`local` has one token for everything and makes no keys",
+        why="needs a key that expires, made with the server's secret",
     ),
     Step(
         "auth: admin",
@@ -117,16 +132,16 @@ STEPS = [
         status=201,
         expect={"id": "au-{x}", "metadata": {}, "configuration": {}},
         headers={"authorization": "Bearer {token}"},
-        only=(*RECORDED, LOCAL),
-        why="needs a server that demands a known token",
+        only=EVERYWHERE,
+        why=GUARDED,
     ),
     Step(
         "auth: health without",
         "GET",
         "/health",
         expect={"status": "ok"},
-        only=(*RECORDED, LOCAL),
-        why="needs a server that demands a known token",
+        only=EVERYWHERE,
+        why=GUARDED,
     ),
     Step(
         "auth: metrics without",
@@ -142,8 +157,8 @@ STEPS = [
         Raw("{"),
         status=422,
         expect=fault("json_invalid", "body", 1),
-        only=(*RECORDED, LOCAL),
-        why="needs a server that demands a known token",
+        only=EVERYWHERE,
+        why=GUARDED,
     ),
     Step(
         "auth: invalid body w/o auth",
@@ -152,16 +167,18 @@ STEPS = [
         {"id": "a.b"},
         status=401,
         expect=refused("No access token provided"),
-        only=(*RECORDED, LOCAL),
-        why="needs a server that demands a known token",
+        only=EVERYWHERE,
+        why=GUARDED,
     ),
     Step(
         "keys: create workspace key",
         "POST",
         "/v3/keys?workspace_id=au-{x}",
-        expect={"key": "<jwt redacted>"},
-        only=RECORDED,
-        why="`local` has one token for everything and makes no keys",
+        expect={"key": ANY},
+        only=SCOPED,
+        why=ONE_TOKEN,
+        headers={"authorization": "Bearer {token}"},
+        keep={"workspace_key": "key"},
     ),
     Step(
         "keys: none",
@@ -169,8 +186,9 @@ STEPS = [
         "/v3/keys",
         status=422,
         expect=refused("At least one of workspace_id, peer_id, or session_id must be provided"),
-        only=RECORDED,
-        why="`local` has one token for everything and makes no keys",
+        only=SCOPED,
+        why=ONE_TOKEN,
+        headers={"authorization": "Bearer {token}"},
     ),
     Step(
         "keys: peer without workspace",
@@ -178,8 +196,9 @@ STEPS = [
         "/v3/keys?peer_id=a",
         status=422,
         expect=refused("workspace_id is required when scoping a key to a peer or session"),
-        only=RECORDED,
-        why="`local` has one token for everything and makes no keys",
+        only=SCOPED,
+        why=ONE_TOKEN,
+        headers={"authorization": "Bearer {token}"},
     ),
     Step(
         "keys: by workspace key",
@@ -187,8 +206,9 @@ STEPS = [
         "/v3/keys?workspace_id=au-{x}",
         status=401,
         expect=refused("Resource requires admin privileges"),
-        only=RECORDED,
-        why="`local` has one token for everything and makes no keys",
+        only=SCOPED,
+        why=ONE_TOKEN,
+        headers={"authorization": "Bearer {workspace_key}"},
     ),
     Step(
         "key with expires_at used",
@@ -198,7 +218,7 @@ STEPS = [
         status=401,
         expect=refused("Invalid JWT"),
         only=RECORDED,
-        why="`local` has one token for everything and makes no keys",
+        why="needs a key that expires, made with the server's secret",
     ),
     Step(
         "ws key: own workspace",
@@ -206,8 +226,9 @@ STEPS = [
         "/v3/workspaces",
         {"id": "au-{x}"},
         expect={"id": "au-{x}", "metadata": {}, "configuration": {}},
-        only=RECORDED,
-        why="`local` has one token for everything and makes no keys",
+        only=SCOPED,
+        why=ONE_TOKEN,
+        headers={"authorization": "Bearer {workspace_key}"},
     ),
     Step(
         "ws key: other workspace",
@@ -216,8 +237,9 @@ STEPS = [
         {"id": "au-{x}z"},
         status=401,
         expect=refused("Unauthorized access to resource"),
-        only=RECORDED,
-        why="`local` has one token for everything and makes no keys",
+        only=SCOPED,
+        why=ONE_TOKEN,
+        headers={"authorization": "Bearer {workspace_key}"},
     ),
     Step(
         "ws key: list workspaces",
@@ -226,8 +248,9 @@ STEPS = [
         {},
         status=401,
         expect=refused("Resource requires admin privileges"),
-        only=RECORDED,
-        why="`local` has one token for everything and makes no keys",
+        only=SCOPED,
+        why=ONE_TOKEN,
+        headers={"authorization": "Bearer {workspace_key}"},
     ),
     Step(
         "ws key: session",
@@ -236,8 +259,9 @@ STEPS = [
         {"id": "s1", "peers": {"alice": {}, "bob": {}}},
         status=201,
         expect={"id": "s1", "metadata": {}, "configuration": {}},
-        only=RECORDED,
-        why="`local` has one token for everything and makes no keys",
+        only=SCOPED,
+        why=ONE_TOKEN,
+        headers={"authorization": "Bearer {workspace_key}"},
     ),
     Step(
         "ws key: messages other ws",
@@ -246,16 +270,20 @@ STEPS = [
         {"messages": [{"peer_id": "a", "content": "x"}]},
         status=401,
         expect=refused("JWT not permissioned for this resource"),
-        only=RECORDED,
-        why="`local` has one token for everything and makes no keys",
+        only=SCOPED,
+        why=ONE_TOKEN,
+        headers={"authorization": "Bearer {workspace_key}"},
     ),
+    _key("peer_key", "peer_id=alice"),
+    _key("session_key", "session_id=s1"),
     Step(
         "peer key: own card",
         "GET",
         "/v3/workspaces/au-{x}/peers/alice/card",
         expect={"peer_card": None},
-        only=RECORDED,
-        why="`local` has one token for everything and makes no keys",
+        only=SCOPED,
+        why=ONE_TOKEN,
+        headers={"authorization": "Bearer {peer_key}"},
     ),
     Step(
         "peer key: other card",
@@ -263,8 +291,9 @@ STEPS = [
         "/v3/workspaces/au-{x}/peers/bob/card",
         status=401,
         expect=refused("JWT not permissioned for this resource"),
-        only=RECORDED,
-        why="`local` has one token for everything and makes no keys",
+        only=SCOPED,
+        why=ONE_TOKEN,
+        headers={"authorization": "Bearer {peer_key}"},
     ),
     Step(
         "peer key: get-or-create ws",
@@ -272,16 +301,18 @@ STEPS = [
         "/v3/workspaces",
         {"id": "au-{x}"},
         expect={"id": "au-{x}", "metadata": {}, "configuration": {}},
-        only=RECORDED,
-        why="`local` has one token for everything and makes no keys",
+        only=SCOPED,
+        why=ONE_TOKEN,
+        headers={"authorization": "Bearer {peer_key}"},
     ),
     Step(
         "peer key: session context read",
         "GET",
         "/v3/workspaces/au-{x}/sessions/s1/context",
         expect={"id": "s1", "messages": [], "summary": None, "peer_representation": None, "peer_card": None},
-        only=RECORDED,
-        why="`local` has one token for everything and makes no keys",
+        only=SCOPED,
+        why=ONE_TOKEN,
+        headers={"authorization": "Bearer {peer_key}"},
     ),
     Step(
         "peer key: write messages",
@@ -290,8 +321,9 @@ STEPS = [
         {"messages": [{"peer_id": "alice", "content": "x"}]},
         status=401,
         expect=refused("JWT not permissioned for this resource"),
-        only=RECORDED,
-        why="`local` has one token for everything and makes no keys",
+        only=SCOPED,
+        why=ONE_TOKEN,
+        headers={"authorization": "Bearer {peer_key}"},
     ),
     Step(
         "peer key: context other target",
@@ -299,8 +331,9 @@ STEPS = [
         "/v3/workspaces/au-{x}/sessions/s1/context?peer_target=bob",
         status=401,
         expect=refused("JWT not permissioned for this resource"),
-        only=RECORDED,
-        why="`local` has one token for everything and makes no keys",
+        only=SCOPED,
+        why=ONE_TOKEN,
+        headers={"authorization": "Bearer {peer_key}"},
     ),
     Step(
         "peer key: conclusions list",
@@ -309,8 +342,9 @@ STEPS = [
         {},
         status=401,
         expect=refused("JWT not permissioned for this resource"),
-        only=RECORDED,
-        why="`local` has one token for everything and makes no keys",
+        only=SCOPED,
+        why=ONE_TOKEN,
+        headers={"authorization": "Bearer {peer_key}"},
     ),
     Step(
         "session key: messages",
@@ -319,8 +353,9 @@ STEPS = [
         {"messages": [{"peer_id": "alice", "content": "x"}]},
         status=201,
         expect=[{"id": "{id1}", "content": "x", "peer_id": "alice"}],
-        only=RECORDED,
-        why="`local` has one token for everything and makes no keys",
+        only=SCOPED,
+        why=ONE_TOKEN,
+        headers={"authorization": "Bearer {session_key}"},
     ),
     Step(
         "session key: peer card",
@@ -328,8 +363,9 @@ STEPS = [
         "/v3/workspaces/au-{x}/peers/alice/card",
         status=401,
         expect=refused("JWT not permissioned for this resource"),
-        only=RECORDED,
-        why="`local` has one token for everything and makes no keys",
+        only=SCOPED,
+        why=ONE_TOKEN,
+        headers={"authorization": "Bearer {session_key}"},
     ),
     Step(
         "session key: queue",
@@ -337,7 +373,8 @@ STEPS = [
         "/v3/workspaces/au-{x}/queue/status",
         status=401,
         expect=refused("JWT not permissioned for this resource"),
-        only=RECORDED,
-        why="`local` has one token for everything and makes no keys",
+        only=SCOPED,
+        why=ONE_TOKEN,
+        headers={"authorization": "Bearer {session_key}"},
     ),
 ]
