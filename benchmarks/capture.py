@@ -93,8 +93,7 @@ def call_and_accept(folder: Path, count: int) -> dict[str, float]:
 
 
 def outbox(folder: Path, count: int) -> dict[str, float]:
-    """Rows a second, at groups of 512 and one by one; drafts are made beforehand, so that only the outbox is measured.
-    """
+    """Rows a second, at groups of 512 and one by one; drafts are made beforehand: only the outbox is measured."""
     who = identity.resolve(Turn(session_key="s"), Settings())
     assert isinstance(who, Identity)
 

@@ -343,7 +343,11 @@ class OutboxWriter(ThreadActor):
             self._dirty = False
             if self._flushes:
                 self._answer_flushes(connection)
-            watched = [batch_id for batch_id, receipt in list(core.receipts.items()) if receipt.awaited]
+            watched = [
+                batch_id
+                for batch_id, receipt in list(core.receipts.items())
+                if receipt.awaited and receipt.state is ReceiptState.ACCEPTED
+            ]
             for batch_id, (state, reason) in retaining.states(connection, watched[:500]).items():
                 receipt = core.receipts.get(batch_id)
                 if state and receipt is not None:
@@ -373,14 +377,18 @@ class OutboxWriter(ThreadActor):
             meters.last_delivery.set(counts.last_delivery)
 
     def _answer_flushes(self, connection: sqlite3.Connection) -> None:
+        settings = self._core.settings
+        hopeless = settings.read_only or not settings.configured
         left = []
         for flush in self._flushes:
             if flush.waiter.resolved:
                 continue
-            if retaining.owed_until(connection, flush.mark):
-                left.append(flush)
-            else:
+            if not retaining.owed_until(connection, flush.mark):
                 flush.waiter.resolve(True)
+            elif hopeless:
+                flush.waiter.resolve(False, "nothing is sent")
+            else:
+                left.append(flush)
         self._flushes = left
 
 

@@ -9,12 +9,14 @@ from pathlib import Path
 import pytest
 
 from tests.support.capture_rig import server
+from tests.support.shared_faults import end
 
 
 @pytest.fixture(scope="session")
 def honcho(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     with server(tmp_path_factory.mktemp("server")) as handle:
         yield handle.url
+        end(handle.url)
 
 
 @pytest.fixture

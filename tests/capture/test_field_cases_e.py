@@ -18,7 +18,7 @@ import pytest
 from honcho_actors.capture.clocks import Reading, read_clock
 from honcho_actors.model import ReceiptState, Turn
 from tests.support.capture_rig import Rig, said, stored, texts, turn
-from tests.support.faults import FaultProxyProcess
+from tests.support.shared_faults import faults
 
 WRITE = ["add_messages"]
 
@@ -39,9 +39,9 @@ def test_case_39_209_pending_messages_go_out_in_requests_of_at_most_100_in_order
         receipts = [rig.capture.capture(turn(number)) for number in range(104)]
         receipts.append(rig.capture.capture(turn(104, answer=None)))
         assert receipts[-1].wait("accepted", 5.0) is ReceiptState.ACCEPTED
-    with FaultProxyProcess(honcho) as proxy, Rig(state, proxy.url, workspace=workspace) as rig:
+    with faults(honcho) as proxy, Rig(state, proxy.url, workspace=workspace) as rig:
         assert rig.capture.flush(10.0)
-        assert proxy.report()["requests"]["add_messages"] == 3
+        assert proxy.requests()["add_messages"] == 3
     assert texts(honcho, "s", workspace) == [*said(*range(104)), "question 104"]
 
 
@@ -54,7 +54,7 @@ def test_case_41_a_definite_refusal_is_isolated_and_set_aside_and_the_rest_is_de
         receipts = [rig.capture.capture(turn(number)) for number in range(8)]
         receipts[-1].wait("accepted", 5.0)
     refusals = [{"fault": "status", "on": WRITE, "status": status, "times": 5}]  # 16, 8, 4, 2, 1
-    with FaultProxyProcess(honcho, refusals) as proxy, Rig(state, proxy.url, workspace=workspace) as rig:
+    with faults(honcho, refusals) as proxy, Rig(state, proxy.url, workspace=workspace) as rig:
         assert rig.capture.flush(10.0)
         assert until(lambda: rig.capture.status()["set_aside"] == 1)
     assert texts(honcho, "s", workspace) == said(*range(8))[1:]
@@ -65,7 +65,7 @@ def test_case_41_a_refused_key_keeps_everything_and_is_shown(
     honcho: str, workspace: str, state: Path, status: int
 ) -> None:
     refusals = [{"fault": "status", "on": ["*"], "status": status}]
-    with FaultProxyProcess(honcho, refusals) as proxy, Rig(state, proxy.url, workspace=workspace) as rig:
+    with faults(honcho, refusals) as proxy, Rig(state, proxy.url, workspace=workspace) as rig:
         rig.capture.capture(turn(1))
         assert rig.capture.flush(0.5) is False
         assert until(lambda: "unauthorized" in rig.capture.status()["waiting"])
@@ -78,7 +78,7 @@ def test_case_41_a_refused_key_keeps_everything_and_is_shown(
 def test_case_41_everything_else_is_kept_and_tried_again(honcho: str, workspace: str, state: Path, status: int) -> None:
     refusals = [{"fault": "status", "on": WRITE, "status": status, "times": 1}]
     with (
-        FaultProxyProcess(honcho, refusals) as proxy,
+        faults(honcho, refusals) as proxy,
         Rig(state, proxy.url, workspace=workspace, settle_time=0.05) as rig,
     ):
         receipt = rig.capture.capture(turn(1))
@@ -87,13 +87,13 @@ def test_case_41_everything_else_is_kept_and_tried_again(honcho: str, workspace:
 
 
 def test_case_41_a_refused_connection_and_a_reset_are_tried_again(honcho: str, workspace: str, state: Path) -> None:
-    faults = [
+    weather = [
         {"fault": "refuse", "on": WRITE, "times": 1},
         {"fault": "cut_request", "on": WRITE, "times": 1},
         {"fault": "cut", "on": WRITE, "times": 1},
     ]
     with (
-        FaultProxyProcess(honcho, faults) as proxy,
+        faults(honcho, weather) as proxy,
         Rig(state, proxy.url, workspace=workspace, settle_time=0.05) as rig,
     ):
         assert rig.capture.capture(turn(1)).wait("delivered", 10.0) is ReceiptState.DELIVERED
@@ -105,11 +105,11 @@ def test_case_42_a_later_success_never_hides_an_earlier_failure_nor_delays_other
     honcho: str, workspace: str, state: Path
 ) -> None:
     with (
-        FaultProxyProcess(honcho, [{"fault": "status", "on": WRITE, "status": 503, "times": 2}]) as proxy,
+        faults(honcho, [{"fault": "status", "on": WRITE, "status": 503, "times": 2}]) as proxy,
         Rig(state, proxy.url, workspace=workspace, settle_time=0.4) as rig,
     ):
         first = [rig.capture.capture(turn(number)) for number in range(3)]
-        assert until(lambda: proxy.report()["requests"].get("add_messages", 0) >= 1)
+        assert until(lambda: proxy.requests().get("add_messages", 0) >= 1)
         rig.capture.capture(turn(0, "other"))
         rig.capture.capture(turn(1, "other"))
         assert rig.capture.flush(15.0)
@@ -125,7 +125,7 @@ def test_case_43_the_half_that_succeeded_is_not_sent_again(honcho: str, workspac
         last.wait("accepted", 5.0)
     second_fails = [{"fault": "status", "on": WRITE, "status": 500, "skip": 1, "times": 1}]
     with (
-        FaultProxyProcess(honcho, second_fails) as proxy,
+        faults(honcho, second_fails) as proxy,
         Rig(state, proxy.url, workspace=workspace, settle_time=0.1) as rig,
     ):
         assert rig.capture.flush(10.0)
@@ -134,12 +134,12 @@ def test_case_43_the_half_that_succeeded_is_not_sent_again(honcho: str, workspac
 
 def test_case_45_stored_but_the_reply_is_lost_every_time(honcho: str, workspace: str, state: Path) -> None:
     with (
-        FaultProxyProcess(honcho, [{"fault": "commit_then_drop", "on": WRITE}]) as proxy,
+        faults(honcho, [{"fault": "commit_then_drop", "on": WRITE}]) as proxy,
         Rig(state, proxy.url, workspace=workspace) as rig,
     ):
         for number in range(5):
             assert rig.capture.capture(turn(number)).wait("delivered", 10.0) is ReceiptState.DELIVERED
-        assert proxy.report()["requests"]["add_messages"] == 5
+        assert proxy.requests()["add_messages"] == 5
     assert texts(honcho, "s", workspace) == said(*range(5))
 
 
@@ -247,7 +247,7 @@ def test_case_49_two_processes_on_one_directory_deliver_once_and_in_order_and_th
     honcho: str, workspace: str, state: Path
 ) -> None:
     slow = [{"fault": "latency", "on": WRITE, "delay": 0.05, "delay_max": 0.1}]
-    with FaultProxyProcess(honcho, slow) as proxy, Rig(state, proxy.url, workspace=workspace) as rig:
+    with faults(honcho, slow) as proxy, Rig(state, proxy.url, workspace=workspace) as rig:
         child = subprocess.Popen(
             [sys.executable, "-c", SECOND, str(state), proxy.url, workspace], stdout=subprocess.PIPE, text=True
         )
@@ -332,31 +332,31 @@ def test_case_51_emoji_are_counted_as_the_server_counts_them(honcho: str, worksp
 def test_case_52_what_no_person_said_is_never_uploaded(
     honcho: str, workspace: str, state: Path, flags: dict[str, Any], reason: str
 ) -> None:
-    with FaultProxyProcess(honcho) as proxy, Rig(state, proxy.url, workspace=workspace) as rig:
+    with faults(honcho) as proxy, Rig(state, proxy.url, workspace=workspace) as rig:
         receipt = rig.capture.capture(turn(1, **flags))
         assert (receipt.state, receipt.reason) == (ReceiptState.SKIPPED, reason)
         assert rig.capture.flush(2.0)
         assert rig.capture.status()["skipped"] == {reason: 1}
-        assert not proxy.report()["requests"]
+        assert not proxy.requests()
 
 
 def test_case_53_a_session_that_was_removed_is_established_once_more_and_the_turn_delivered_once(
     honcho: str, workspace: str, state: Path
 ) -> None:
     gone = [{"fault": "status", "on": WRITE, "status": 404, "times": 1}]
-    with FaultProxyProcess(honcho, gone) as proxy, Rig(state, proxy.url, workspace=workspace) as rig:
+    with faults(honcho, gone) as proxy, Rig(state, proxy.url, workspace=workspace) as rig:
         assert rig.capture.capture(turn(1)).wait("delivered", 10.0) is ReceiptState.DELIVERED
-        requests = proxy.report()["requests"]
+        requests = proxy.requests()
         assert (requests["ensure_session"], requests["add_messages"]) == (2, 2)
     assert texts(honcho, "s", workspace) == said(1)
 
 
 def test_case_53_a_permanent_404_waits_and_does_not_loop(honcho: str, workspace: str, state: Path) -> None:
     gone = [{"fault": "status", "on": WRITE, "status": 404}]
-    with FaultProxyProcess(honcho, gone) as proxy, Rig(state, proxy.url, workspace=workspace) as rig:
+    with faults(honcho, gone) as proxy, Rig(state, proxy.url, workspace=workspace) as rig:
         rig.capture.capture(turn(1))
         assert rig.capture.flush(1.0) is False
-        assert proxy.report()["requests"]["add_messages"] < 40
+        assert proxy.requests()["add_messages"] < 40
         assert "status_404" in rig.capture.status()["waiting"] or until(
             lambda: "status_404" in rig.capture.status()["waiting"]
         )
@@ -367,7 +367,7 @@ def test_case_54_flush_is_false_while_a_delivery_hangs_and_says_what_remains(
     honcho: str, workspace: str, state: Path
 ) -> None:
     with (
-        FaultProxyProcess(honcho, [{"fault": "hang", "on": WRITE}]) as proxy,
+        faults(honcho, [{"fault": "hang", "on": WRITE}]) as proxy,
         Rig(state, proxy.url, workspace=workspace) as rig,
     ):
         for number in range(5):

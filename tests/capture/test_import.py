@@ -10,7 +10,7 @@ import pytest
 
 from honcho_actors.capture.importer import NotReadable, Problems, import_files, read_file, turns_of
 from tests.support.capture_rig import Rig, stored, texts
-from tests.support.faults import FaultProxyProcess
+from tests.support.shared_faults import faults
 
 CHAT = [
     ("user", "hello"),
@@ -67,11 +67,11 @@ def test_each_format_is_found_by_itself_imported_in_order_and_never_twice(
         first = import_files(rig.capture, [path])
         assert (first.conversations, first.messages, first.accepted, first.known) == (1, 5, 5, 0)
         assert rig.capture.flush(10.0)
-    with FaultProxyProcess(honcho) as proxy, Rig(state, honcho, workspace=workspace) as rig:
+    with faults(honcho) as proxy, Rig(state, honcho, workspace=workspace) as rig:
         again = import_files(rig.capture, [path])
         assert (again.accepted, again.known) == (0, 5)
         assert rig.capture.flush(10.0)
-        assert not proxy.report()["requests"]
+        assert not proxy.requests()
     key = next(iter(read_file(path, Problems()))).key
     assert texts(honcho, key, workspace) == [text for _, text in CHAT]
     assert [message["peer_id"] for message in stored(honcho, key, workspace)] == [role for role, _ in CHAT]

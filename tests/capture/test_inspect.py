@@ -10,7 +10,7 @@ import pytest
 from honcho_actors.capture import inspect
 from honcho_actors.store import StoreFailed
 from tests.support.capture_rig import Rig, said, texts, turn
-from tests.support.faults import FaultProxyProcess
+from tests.support.shared_faults import faults
 
 
 def test_what_waits_is_listed_and_what_was_said_is_shown_only_when_asked_for(workspace: str, state: Path) -> None:
@@ -29,10 +29,12 @@ def test_what_waits_is_listed_and_what_was_said_is_shown_only_when_asked_for(wor
 
 def test_what_was_set_aside_can_be_retried_and_is_delivered_once(honcho: str, workspace: str, state: Path) -> None:
     refusing = [{"fault": "status", "on": ["add_messages"], "status": 422}]
-    with FaultProxyProcess(honcho, refusing) as proxy:
-        with Rig(state, proxy.url, workspace=workspace) as rig:
-            rig.capture.capture(turn(1))
-            assert rig.capture.flush(10.0)
+    with (
+        faults(honcho, refusing) as proxy,
+        Rig(state, proxy.url, workspace=workspace) as rig,
+    ):
+        rig.capture.capture(turn(1))
+        assert rig.capture.flush(10.0)
         path = state / "outbox.db"
         (entry,) = inspect.entries(path)
         assert (entry.state, entry.reason, entry.messages) == ("set_aside", "status_422", 2)

@@ -11,13 +11,13 @@ from pathlib import Path
 
 from honcho_actors.model import ReceiptState
 from tests.support.capture_rig import Rig, said, stored, texts, turn
-from tests.support.faults import FaultProxyProcess
+from tests.support.shared_faults import faults
 
 
 def test_a_55_turn_outage_then_recovery_delivers_132_of_132_messages_in_order(
     honcho: str, workspace: str, state: Path
 ) -> None:
-    with FaultProxyProcess(honcho) as proxy, Rig(state, proxy.url, workspace=workspace) as rig:
+    with faults(honcho) as proxy, Rig(state, proxy.url, workspace=workspace) as rig:
         for number in range(6):
             rig.capture.capture(turn(number))
         assert rig.capture.flush(10.0)
@@ -37,11 +37,11 @@ def test_a_55_turn_outage_then_recovery_delivers_132_of_132_messages_in_order(
 
 def test_a_lost_acknowledgement_leaves_one_copy(honcho: str, workspace: str, state: Path) -> None:
     rules = [{"fault": "commit_then_drop", "on": ["add_messages"], "times": 1}]
-    with FaultProxyProcess(honcho, rules) as proxy, Rig(state, proxy.url, workspace=workspace) as rig:
+    with faults(honcho, rules) as proxy, Rig(state, proxy.url, workspace=workspace) as rig:
         receipt = rig.capture.capture(turn(1))
         assert receipt.wait("delivered", 10.0) is ReceiptState.DELIVERED
         assert rig.meters.reconciliations.labels("found")._value.get() == 1
-        assert proxy.report()["requests"]["add_messages"] == 1
+        assert proxy.requests()["add_messages"] == 1
     assert texts(honcho, "s", workspace) == said(1)
 
 
@@ -49,11 +49,11 @@ def test_slow_initialisation_delivers_6_of_6_turns_that_came_before_it_ended(
     honcho: str, workspace: str, state: Path
 ) -> None:
     slow = [{"fault": "latency", "on": ["ensure_session"], "delay": 1.5}]
-    with FaultProxyProcess(honcho, slow) as proxy, Rig(state, proxy.url, workspace=workspace) as rig:
+    with faults(honcho, slow) as proxy, Rig(state, proxy.url, workspace=workspace) as rig:
         for number in range(6):
             rig.capture.capture(turn(number))
         assert rig.capture.flush(10.0)
-        requests = proxy.report()["requests"]
+        requests = proxy.requests()
         assert requests["ensure_session"] == 1
     assert texts(honcho, "s", workspace) == said(*range(6))
 
@@ -72,7 +72,7 @@ with Rig(Path(sys.argv[1]), sys.argv[2], workspace=sys.argv[3]) as rig:
 
 
 def test_sigkill_in_an_outage_loses_none_of_15_turns(honcho: str, workspace: str, state: Path) -> None:
-    with FaultProxyProcess(honcho) as proxy:
+    with faults(honcho) as proxy:
         proxy.down()
         child = subprocess.Popen(
             [sys.executable, "-c", CHILD, str(state), proxy.url, workspace], stdout=subprocess.PIPE, text=True
@@ -93,7 +93,7 @@ def test_a_commit_later_than_the_settle_time_is_noticed_counted_and_named(
 ) -> None:
     late = [{"fault": "late_commit", "on": ["add_messages"], "delay": 1.6, "times": 1}]
     with (
-        FaultProxyProcess(honcho, late) as proxy,
+        faults(honcho, late) as proxy,
         Rig(state, proxy.url, workspace=workspace, settle_time=0.4, delivery_timeout=0.3) as rig,
     ):
         receipt = rig.capture.capture(turn(1))

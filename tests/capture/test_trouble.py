@@ -17,7 +17,7 @@ from honcho_actors.capture.intake import Intake
 from honcho_actors.model import ReceiptState, Turn
 from tests.capture.test_field_cases_e import until
 from tests.support.capture_rig import Rig, said, texts, turn
-from tests.support.faults import FaultProxyProcess
+from tests.support.shared_faults import faults
 
 
 def test_a_corrupt_outbox_is_set_aside_and_what_can_be_read_of_it_is_delivered(
@@ -136,7 +136,7 @@ def test_a_wait_ends_at_its_timeout_with_the_state_reached(workspace: str, state
 def test_case_34_ten_conversations_with_pending_turns_and_a_hanging_server_stop_in_one_budget_and_arrive_later_once(
     honcho: str, workspace: str, state: Path
 ) -> None:
-    with FaultProxyProcess(honcho, [{"fault": "hang", "on": ["add_messages"]}]) as proxy:
+    with faults(honcho, [{"fault": "hang", "on": ["add_messages"]}]) as proxy:
         rig = Rig(state, proxy.url, workspace=workspace).__enter__()
         for session in range(10):
             for number in range(5):
@@ -182,7 +182,7 @@ def test_case_37_a_full_intake_does_not_keep_the_stop_waiting(workspace: str, st
 def test_case_122_a_forked_child_neither_hangs_nor_delivers_nor_keeps_its_parent_alive(
     honcho: str, workspace: str, state: Path
 ) -> None:
-    with FaultProxyProcess(honcho) as proxy, Rig(state, proxy.url, workspace=workspace) as rig:
+    with faults(honcho) as proxy, Rig(state, proxy.url, workspace=workspace) as rig:
         proxy.down()
         for number in range(5):
             rig.capture.capture(turn(number)).wait("accepted", 5.0)
