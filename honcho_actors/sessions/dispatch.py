@@ -8,6 +8,7 @@ SessionManager.
 from __future__ import annotations
 
 from collections.abc import Callable
+from math import inf
 from typing import Any
 
 from honcho_actors.model import Reason
@@ -42,7 +43,14 @@ class Dispatch:
         self.flights = Flights(table.generation)
 
     def base(
-        self, entry: Entry, identity: Identity, settings: Settings, index: int, trigger: str, again: bool = False
+        self,
+        entry: Entry,
+        identity: Identity,
+        settings: Settings,
+        index: int,
+        trigger: str,
+        again: bool = False,
+        deadline: float = inf,
     ) -> bool:
         """Starts or joins the read of a person's part. True when one is under way for this entry now."""
         session = self._remote(entry, identity)
@@ -73,7 +81,7 @@ class Dispatch:
             seconds,
             cold=entry.block is None,
         )
-        if not self._launch(job, entry, trigger):
+        if not self._launch(job, entry, trigger, deadline=deadline):
             if entry.block is None:
                 entry.reason = Reason.OVERLOADED
             return False
@@ -112,11 +120,46 @@ class Dispatch:
         else:
             self._ports.spend.give_back(depth)
 
-    def _launch(self, job: Job, entry: Entry, trigger: str, reserved: int = 0) -> bool:
-        """Has a worker started, without waiting for it. False when there is no room or nobody to start it."""
-        supervisor = self._me.runtime.registry.whereis(REFRESH_SUPERVISOR)
-        if supervisor is None or self.flights.full(isinstance(job, BaseJob) and job.cold):
+    def _launch(self, job: Job, entry: Entry, trigger: str, reserved: int = 0, deadline: float = inf) -> bool:
+        """Takes a job into the book, and has a worker started or lets it stand in line. False when there is no room."""
+        flight = Flight(job, entry, self._me.clock.now(), trigger)
+        if self.flights.full(flight.cold):
             return False
+        flight.reserved = reserved
+        self.flights.begin(flight)
+        self._settle(entry)
+        if flight.cold and self.flights.running >= self._most():
+            self.flights.line_up(flight, deadline)
+            return True
+        if self._start(flight):
+            return True
+        self.flights.end(job.number)
+        self._settle(entry)
+        return False
+
+    def advance(self) -> list[Flight]:
+        """Starts whoever is next in line, as far as there is room. Gives the flights that were dropped unsent: everyone
+        who waited for them is gone, or nobody can start them."""
+        dropped = []
+        while self.flights.running < self._most():
+            flight = self.flights.next()
+            if flight is None:
+                break
+            if not flight.wanted or not self._start(flight):
+                self.flights.end(flight.job.number)
+                dropped.append(flight)
+        return dropped
+
+    def _most(self) -> int:
+        """Workers at once for whom somebody waits: enough to keep every slot of the client busy."""
+        return max(8, 2 * self._ports.cell.current.max_concurrent_requests)
+
+    def _start(self, flight: Flight) -> bool:
+        """Has a worker started, without waiting for it. False when there is nobody to start it."""
+        supervisor = self._me.runtime.registry.whereis(REFRESH_SUPERVISOR)
+        if supervisor is None:
+            return False
+        job = flight.job
         spec = ChildSpec(
             "worker",
             RefreshWorker,
@@ -129,13 +172,10 @@ class Dispatch:
             reply: Reply[Any] = supervisor.start_child(spec, block=False)
         except NoProc:
             return False
-        flight = Flight(job, entry, self._me.clock.now(), trigger)
-        flight.reserved = reserved
-        self.flights.begin(flight)
+        self.flights.launch(flight)
         me, number = self._me.actor_ref, job.number
         reply.subscribe(lambda: me.cast(Started(number, reply)))
         flight.timer = self._me.send_after(job.seconds + GRACE_SECONDS, Overdue(number))
-        self._settle(entry)
         return True
 
     def started(self, message: Started) -> Flight | None:

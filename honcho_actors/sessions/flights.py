@@ -7,23 +7,36 @@ it.
 
 from __future__ import annotations
 
+from heapq import heappop, heappush
 from typing import Any
 
 from honcho_actors.sessions.jobs import BaseJob, DialecticJob, Job, SummaryJob
 from honcho_actors.sessions.table import Entry, PersonId
 from supervision import Ref
 
-MAX_FLIGHTS = 4_096
-"""Workers at once; one more is refused and its turn is told so."""
+MAX_FLIGHTS = 20_000
+"""Refreshes at once, running or in line; one more is refused and its turn is told so."""
 MAX_REFRESHES = 256
-"""Workers at once above which a layer that is there already is not read anew: its turn stays due. What nobody waits for
-must not pile up in front of those who wait."""
+"""Refreshes at once above which a layer that is there already is not read anew: its turn stays due. What nobody waits
+for must not pile up in front of those who wait."""
 
 
 class Flight:
-    """One job. `followers` are further conversations that a base flight will answer."""
+    """One job. `followers` are further conversations that a base flight will answer; `awaited`: a turn waits for it."""
 
-    __slots__ = ("followers", "job", "leader", "monitor", "reserved", "started", "timer", "trigger", "worker")
+    __slots__ = (
+        "awaited",
+        "followers",
+        "job",
+        "launched",
+        "leader",
+        "monitor",
+        "reserved",
+        "started",
+        "timer",
+        "trigger",
+        "worker",
+    )
 
     def __init__(self, job: Job, leader: Entry, started: float, trigger: str) -> None:
         self.job = job
@@ -35,6 +48,20 @@ class Flight:
         self.monitor: Any = None
         self.timer: Any = None
         self.reserved = 0
+        self.awaited = False
+        self.launched = False
+
+    @property
+    def cold(self) -> bool:
+        """It is a first read."""
+        return isinstance(self.job, BaseJob) and self.job.cold
+
+    @property
+    def wanted(self) -> bool:
+        """Worth starting: nobody ever waited for it, or somebody still does."""
+        if not self.awaited:
+            return True
+        return any(not waiter.resolved for entry in self.entries for waiter in entry.waiters or ())
 
     @property
     def entries(self) -> list[Entry]:
@@ -50,6 +77,10 @@ class Flights:
         self._flights: dict[int, Flight] = {}
         self._of_person: dict[PersonId, Flight] = {}
         self._of_worker: dict[int, int] = {}
+        self._line: list[tuple[float, int]] = []
+        self.running = 0
+        """How many first reads, for which turns may wait, have a worker. Nothing else counts: a slow question must not
+        stand in front of them."""
 
     def __len__(self) -> int:
         return len(self._flights)
@@ -87,6 +118,23 @@ class Flights:
         else:
             flight.leader.dialectic_job = number
 
+    def line_up(self, flight: Flight, deadline: float) -> None:
+        """Has a flight wait for its turn to be started, the earliest deadline first."""
+        heappush(self._line, (deadline, flight.job.number))
+
+    def launch(self, flight: Flight) -> None:
+        """A worker is being started for it."""
+        flight.launched = True
+        self.running += flight.cold
+
+    def next(self) -> Flight | None:
+        """The next in line, taken out of it."""
+        while self._line:
+            flight = self._flights.get(heappop(self._line)[1])
+            if flight is not None and not flight.launched:
+                return flight
+        return None
+
     def runs(self, flight: Flight, worker: Ref[Any]) -> None:
         """Its worker has started."""
         flight.worker = worker
@@ -104,6 +152,7 @@ class Flights:
         flight = self._flights.pop(number, None)
         if flight is None:
             return None
+        self.running -= flight.cold and flight.launched
         if flight.worker is not None:
             self._of_worker.pop(id(flight.worker), None)
         if flight.monitor is not None:

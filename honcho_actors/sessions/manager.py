@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
+from math import inf
 from typing import Any
 
 from honcho_actors.model import Context, Reason, State
@@ -42,6 +43,8 @@ from supervision import Reason as StopReason
 FAILED_LOAD_PAUSE = 30.0
 """Seconds until a conversation that could never be loaded is tried again; doubled for each failure, with jitter."""
 FAILED_LOAD_PAUSE_MAX = 300.0
+COMPLAIN_EVERY = 60.0
+"""Seconds between two warnings that something could not be loaded."""
 SLICE = 256
 """Entries handled in one go when many have to be looked at."""
 SWEEP_EVERY = 30.0
@@ -61,6 +64,7 @@ class SessionManager(ThreadActor):
         self._ports = ports
         self._meters = ports.meters
         self._waiting = Waiting()
+        self._complained = -COMPLAIN_EVERY
 
     # -- life ----------------------------------------------------------------------------------------------------------
 
@@ -148,17 +152,20 @@ class SessionManager(ThreadActor):
             return
         self._residence.touch(entry, now)
         loads_already = bool(entry.base_job)
-        due_now = self._due(entry, turn)
+        due_now = self._due(entry, turn, deadline)
         if entry.block is not None:
             waiter.resolve(filled(entry, now, turn.settings), "result")
         elif not entry.base_job or entry.opened or (loads_already and not due_now):
             waiter.resolve(Context((), State.COLD, entry.reason), "result")
         else:
             self._waiting.park(entry, waiter)
+            flight = self._flights.get(entry.base_job)
+            if flight is not None:
+                flight.awaited = True
             self._residence.settle(entry)
         self._gauges()
 
-    def _due(self, entry: Entry, turn: TurnRecord) -> bool:
+    def _due(self, entry: Entry, turn: TurnRecord, deadline: float = inf) -> bool:
         """Counts the turn and starts what it makes due. True when the turn was substantive."""
         settings, now = turn.settings, self.clock.now()
         person = self._table.persons.get(entry.person)
@@ -174,7 +181,7 @@ class SessionManager(ThreadActor):
         if not isinstance(identity, Identity):
             return plan.counted
         if wants_base:
-            started = self._dispatch.base(entry, identity, settings, plan.turn, "turn")
+            started = self._dispatch.base(entry, identity, settings, plan.turn, "turn", deadline=deadline)
             if started and plan.counted:
                 entry.base_mark = plan.turn
         if wants_answer:
@@ -246,7 +253,18 @@ class SessionManager(ThreadActor):
             self._residence.settle(entry)
         settings = self._ports.cell.current
         self._residence.bound(settings.max_sessions, settings.max_cache_bytes)
+        self._advance()
         self._gauges()
+
+    def _advance(self) -> None:
+        """Lets the next in line begin. What is dropped unsent was not attempted: the next turn is as due."""
+        for flight in self._dispatch.advance():
+            self._meters.refresh.labels(flight.job.layer, "cancelled").inc()
+            for entry in flight.entries:
+                entry.base_mark = None
+                entry.question_due = None
+                self._waiting.answer(entry, Context((), State.COLD, Reason.OVERLOADED), "overloaded")
+                self._residence.settle(entry)
 
     def _based(self, flight: Flight, done: Done) -> None:
         """A base read came back. Its failure changes nothing that was good before."""
@@ -289,8 +307,7 @@ class SessionManager(ThreadActor):
             entry.reason = reason
             pause = min(FAILED_LOAD_PAUSE * (1 << min(entry.failures, 8)), FAILED_LOAD_PAUSE_MAX)
             entry.retry_at = self.clock.now() + pause * (0.8 + 0.4 * self._ports.jitter())
-            if entry.failures == 0:
-                _log.warning("memory of a conversation could not be loaded: %s", reason)
+            self._complain(reason)
             entry.failures += 1
         context = (
             Context((), State.COLD, reason)
@@ -299,6 +316,14 @@ class SessionManager(ThreadActor):
         )
         self._waiting.answer(entry, context, cause)
         self._residence.settle(entry)
+
+    def _complain(self, reason: Reason) -> None:
+        """One line a minute for all conversations together: an outage must not fill a log."""
+        now = self.clock.now()
+        level = logging.WARNING if now - self._complained >= COMPLAIN_EVERY else logging.DEBUG
+        if level == logging.WARNING:
+            self._complained = now
+        _log.log(level, "memory of a conversation could not be loaded: %s", reason)
 
     def _summarised(self, flight: Flight, done: Done) -> None:
         entry = flight.leader
@@ -376,6 +401,7 @@ class SessionManager(ThreadActor):
             self._residence.drop(entry, "forgotten")
         for person in [one for one in self._table.persons if one[4] == message.peer]:
             self._residence.drop_person(person)
+        self._advance()
         self._gauges()
 
     def _restored(self, message: Restored) -> None:

@@ -381,3 +381,27 @@ def test_the_death_of_a_shared_read_answers_every_conversation_that_joined_it() 
         assert {answer.result(5).reason for answer in answers} == {Reason.WORKER_DIED}
         assert time.monotonic() - start < 1.0
         emptied(world)
+
+
+def test_a_storm_is_served_earliest_deadline_first_and_what_nobody_waits_for_any_more_is_not_sent() -> None:
+    gate = threading.Event()
+    remote = Remote({f"u{n}": (f"P {n}", []) for n in range(60)}, closed={"session_context": gate})
+    with World(remote, max_concurrent_requests=1) as world:
+        now = world.runtime.clock.now()
+        first = [world.sessions.begin(world.sessions.look(ask(f"s{n}", f"u{n}")), now + 30) for n in range(8)]
+        world.settle()
+        patient = [world.sessions.begin(world.sessions.look(ask(f"s{n}", f"u{n}")), now + 40 - n) for n in range(8, 12)]
+        gone = [world.sessions.begin(world.sessions.look(ask(f"s{n}", f"u{n}")), now + 0.3) for n in range(12, 60)]
+        world.settle()
+        assert world.gauge("cold_waiters") == 60
+        assert all(waiter.result().reason is Reason.DEADLINE for waiter in gone)
+        gate.set()
+        assert {waiter.result().reason for waiter in (*first, *patient)} == {Reason.FILLED}
+        world.quiet()
+        asked = [one.peer for one in remote.asked if one.op == "session_context"]
+        assert asked[8:] == ["u11", "u10", "u9", "u8"]
+        assert world.gauge("refresh_total", layer="base", outcome="cancelled") == 48
+        assert world.turn(key="s20", user="u20").state is State.COLD
+        world.quiet()
+        assert world.turn("ok", key="s20", user="u20").state is State.WARM
+        emptied(world)
