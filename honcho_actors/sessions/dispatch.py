@@ -152,7 +152,7 @@ class Dispatch:
 
     def _most(self) -> int:
         """Workers at once for whom somebody waits: enough to keep every slot of the client busy."""
-        return max(8, 2 * self._ports.cell.current.max_concurrent_requests)
+        return 2 * self._ports.cell.current.max_concurrent_requests
 
     def _start(self, flight: Flight) -> bool:
         """Has a worker started, without waiting for it. False when there is nobody to start it."""

@@ -28,7 +28,7 @@ from supervision import Simulator, Strategy, Supervisor, Waiter
 
 SEEDS = int(os.environ.get("SIMULATED_SEEDS", "60"))
 STEPS = 70
-PEERS = ("ann", "bob", "eve")
+PEERS = ("ann", "bob", "eve", "dan")
 METERS = Meters()
 FAILURES = [kind for kind in FailureKind if kind is not FailureKind.NOTHING_KNOWN]
 
@@ -38,7 +38,7 @@ class Weather:
 
     def __init__(self, rng: random.Random) -> None:
         self._rng = rng
-        self.known = {"ann", "bob"}
+        self.known = {"ann", "bob", "dan"}
         self.seen: Counter[str] = Counter()
         self.asked_about_strangers = 0
 
@@ -106,6 +106,7 @@ class Run:
         return Settings(
             base_url="http://127.0.0.1:9",
             max_sessions=most,
+            max_concurrent_requests=self.rng.choice((1, 32)),
             idle_ttl=self.rng.choice((30.0, 600.0)),
             dialectic_cadence=self.rng.choice((1, 2)),
             dialectic_depth=self.rng.choice((1, 2, 3)),
