@@ -34,21 +34,21 @@ class Gate:
     An asyncio.Future would take a second trip through the loop for every message (`set_result`, then the wake-up).
     """
 
-    __slots__ = ("_asyncio_future_blocking", "_cancelled", "_loop", "_wakeup", "context")
+    __slots__ = ("_asyncio_future_blocking", "_cancelled", "_context", "_loop", "_wakeup")
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self._asyncio_future_blocking = False
         self._loop = loop
         self._wakeup: Callable[[Any], object] | None = None
         self._cancelled = False
-        self.context: Context | None = None
+        self._context: Context | None = None
 
     def fire(self) -> None:
-        """Let the task go on, if it waits here. On the loop's thread, in the task's context, outside any task."""
+        """Let the task go on, in its own context, if it waits here. On the loop's thread, outside any task."""
         wakeup = self._wakeup
-        if wakeup is not None:
+        if wakeup is not None and self._context is not None:
             self._wakeup = None
-            wakeup(self)
+            self._context.run(wakeup, self)
 
     def __await__(self) -> Generator[Any, None, None]:
         self._asyncio_future_blocking = True
@@ -59,7 +59,7 @@ class Gate:
 
     def add_done_callback(self, wakeup: Callable[[Any], object], *, context: Context | None = None) -> None:
         self._wakeup = wakeup
-        self.context = context
+        self._context = context
 
     def remove_done_callback(self, wakeup: Callable[[Any], object]) -> int:
         waiting = self._wakeup is not None
@@ -73,7 +73,7 @@ class Gate:
         if self._wakeup is None:
             return False
         self._cancelled = True
-        self._loop.call_soon(self.fire, context=self.context)
+        self._loop.call_soon(self.fire)
         return True
 
     def result(self) -> None:

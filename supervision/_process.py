@@ -272,8 +272,8 @@ class Ref(_ActorRef[A]):
             async with asyncio.timeout(timeout):
                 return await reply
         except TimeoutError:
-            if reply.settled:
-                raise
+            if reply.settled:  # with a TimeoutError of the actor's own, or in the very moment
+                return reply.get()
             raise CallTimeout(f"no reply within {timeout} seconds") from None
 
     def stop(

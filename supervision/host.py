@@ -221,7 +221,7 @@ class Host:
         deadline = clock.now() + timeout
         for root in reversed(list(self.roots)):
             clock.block(root.stop(block=False), deadline)
-        waits = [life.ref.stop(Shutdown(), block=False) for life in list(self.lives)]
+        waits = [life.ref.stop(reason=Shutdown(), block=False) for life in list(self.lives)]
         for wait in waits:
             gently = clock.block(wait, deadline) and gently
         for life in list(self.lives):

@@ -331,9 +331,9 @@ class TaskLife(Life):
 
     def wake(self) -> None:
         self.idle = False
-        place = self.place
-        if place is not None and self.gate is not None:
-            place.fire(self.gate)
+        place, gate = self.place, self.gate
+        if place is not None and gate is not None:
+            place.fire(gate)
 
     def drain(self, mine: Any = None) -> bool:
         found = False

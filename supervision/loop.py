@@ -12,6 +12,7 @@ import logging
 import threading
 from _thread import get_ident
 from collections.abc import Callable, Coroutine
+from contextvars import Context
 from typing import TYPE_CHECKING, Any
 
 from supervision._asyncio import Gate, WakefulLoop, start_task
@@ -53,6 +54,7 @@ class LoopPlace:
         self.ident: int | None = None
         self.missed = 0
         self._owner = owner
+        self._nobodys = Context()  # a sender's context is not to be copied for every message: the task has its own
         self._lock = threading.Lock()
         self._thread = threading.Thread(target=self._main, name=self.label, daemon=True)
         self._thread.start()
@@ -71,9 +73,9 @@ class LoopPlace:
     def fire(self, gate: Gate) -> None:
         try:
             if get_ident() == self.ident:
-                self.loop.call_soon(gate.fire, context=gate.context)
+                self.loop.call_soon(gate.fire, context=self._nobodys)
             else:
-                self.loop.call_soon_threadsafe(gate.fire, context=gate.context)
+                self.loop.call_soon_threadsafe(gate.fire, context=self._nobodys)
         except RuntimeError:  # the loop is gone, and has ended all of its lives
             pass
 

@@ -260,8 +260,7 @@ class Simulator(Host):
             label = getattr(entry, "label", None) or getattr(entry, "name", None) or type(entry).__name__
             self.trace.append(f"{self.virtual.now:.6f} {label}")
         if isinstance(entry, Gate):
-            if entry.context is not None:
-                entry.context.run(entry.fire)
+            entry.fire()
         else:
             entry.step()
 

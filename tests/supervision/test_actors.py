@@ -216,6 +216,27 @@ def test_the_callers_context_is_there_in_the_actor_it_starts(rt: ThreadRuntime, 
 
 
 @BOTH
+def test_an_actor_keeps_its_own_context_whoever_sends_to_it(rt: ThreadRuntime, cls: Any) -> None:
+    class Keeper(cls):  # type: ignore[misc]
+        def on_start(self) -> None:
+            variable.set("the actor's own")
+
+    seen: list[str] = []
+
+    class AtTheEnd(Keeper):
+        def on_stop(self, reason: Any) -> None:
+            seen.append(variable.get())
+
+    variable.set("the sender's")
+    for _ in range(20):
+        ref = rt.spawn(AtTheEnd)
+        if len(seen) % 2:
+            assert ref.ask(lambda me: variable.get(), timeout=5) == "the actor's own"
+        ref.stop()
+    assert seen == ["the actor's own"] * 20
+
+
+@BOTH
 def test_a_watchdog_kills_a_turn_that_is_too_long_and_no_other(rt: ThreadRuntime, cls: Any) -> None:
     tree = Supervisor.start(rt, [ChildSpec("a", cls, watchdog=0.1), ChildSpec("b", cls)], strategy=Strategy.ONE_FOR_ONE)
     first = tree.which_child("a").ref

@@ -131,7 +131,7 @@ def test_a_task_waits_at_a_gate_and_goes_on_in_the_call_that_fires_it() -> None:
             fired.append(len(seen))
 
         for expected in (1, 2):
-            asyncio.get_running_loop().call_soon(fire, context=gate.context)
+            asyncio.get_running_loop().call_soon(fire)
             await asyncio.sleep(0)
             assert fired[-1] == expected
         await task
@@ -157,7 +157,7 @@ def test_a_task_at_a_gate_can_be_cancelled_and_the_gate_used_again() -> None:
         task.cancel()
         await asyncio.sleep(0)
         await asyncio.sleep(0)
-        asyncio.get_running_loop().call_soon(gate.fire, context=gate.context)
+        asyncio.get_running_loop().call_soon(gate.fire)
         return await task
 
     assert asyncio.run(main()) == "went on"
