@@ -384,6 +384,7 @@ class OutboxWriter(ThreadActor):
             if flush.waiter.resolved:
                 continue
             if not retaining.owed_until(connection, flush.mark):
+                self._publish(connection)
                 flush.waiter.resolve(True)
             elif hopeless:
                 flush.waiter.resolve(False, "nothing is sent")

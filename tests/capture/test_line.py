@@ -15,6 +15,8 @@ def test_a_turn_is_pending_at_once_then_accepted_then_delivered(honcho: str, wor
         assert receipt.wait("accepted", 5.0) in (ReceiptState.ACCEPTED, ReceiptState.DELIVERED)
         assert receipt.wait("delivered", 5.0) is ReceiptState.DELIVERED
         assert rig.capture.flush(5.0) is True
+        status = rig.capture.status()
+        assert (status["pending_turns"], status["delivered"], status["doubled"]) == (0, 2, 0)
         assert [key.key for key in rig.uploaded] == ["s"]
     messages = stored(honcho, "s", workspace)
     assert [message["content"] for message in messages] == said(1)

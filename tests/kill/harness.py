@@ -29,7 +29,9 @@ from tests.kill.child import Life, live
 from tests.support.capture_rig import _ask, server
 from tests.support.faults import FaultProxyProcess
 
-SESSIONS = [f"conversation-{number}" for number in range(8)]
+OURS = [f"conversation-{number}" for number in range(8)]
+THEIRS = [f"companion-{number}" for number in range(3)]
+SESSIONS = OURS + THEIRS
 SETTLE = 1.2
 HELD = 0.45
 """Longest that a request is held before it is forwarded: well below SETTLE."""
@@ -135,6 +137,41 @@ class Child:
                 return os.waitstatus_to_exitcode(status)
 
 
+class Companion:
+    """A second process on the same directory, now and then: it outlives some of the others, and is killed too."""
+
+    def __init__(self, folder: Path, workspace: str, dice: random.Random, run: Run) -> None:
+        self._folder, self._workspace, self._dice, self._run = folder, workspace, dice, run
+        self._child: Child | None = None
+        self._lives = 0
+        self.kills = 0
+
+    def before_life(self, url: str, point: str) -> None:
+        """Perhaps starts it, perhaps kills it. A life that is aimed at a state of its own requests is alone."""
+        if point in points.DIRECTED[:4]:
+            self.end()
+        elif self._child is None and self._dice.random() < 0.3:
+            numbers = {session: self._run.numbers[session] for session in THEIRS}
+            life = Life(
+                self._folder, url, self._workspace, points.MOMENT, self._dice.randrange(1 << 30), numbers, SETTLE
+            )
+            self._child, self._lives = Child(life, self._run), self._dice.randrange(2, 6)
+        elif self._child is not None:
+            self._lives -= 1
+            if self._lives <= 0:
+                self.end()
+
+    def hear(self) -> None:
+        if self._child is not None:
+            self._child.hear(0.0)
+
+    def end(self) -> None:
+        if self._child is not None:
+            self._child.kill()
+            self._child = None
+            self.kills += 1
+
+
 def aim(number: int, dice: random.Random, run: Run, least: int) -> str:
     """Half of the lives are aimed at the state that has been met least; the others are killed at any moment."""
     wanted = [point for point in points.DIRECTED[:4] if run.histogram[point] < least]
@@ -146,7 +183,13 @@ def aim(number: int, dice: random.Random, run: Run, least: int) -> str:
 
 
 def one_life(
-    child: Child, point: str, dice: random.Random, proxy: FaultProxyProcess, upstream: str, workspace: str
+    child: Child,
+    point: str,
+    dice: random.Random,
+    proxy: FaultProxyProcess,
+    upstream: str,
+    workspace: str,
+    companion: Companion,
 ) -> str:
     """Waits for the moment of this life's end; returns the state in which it is to be killed."""
     until = time.monotonic() + 4.0
@@ -155,10 +198,12 @@ def one_life(
     if point == points.MOMENT:
         until = time.monotonic() + min(1.5, dice.expovariate(1 / 0.12))
         while (left := until - time.monotonic()) > 0:
-            child.hear(left)
+            child.hear(min(left, 0.05))
+            companion.hear()
         return points.MOMENT
     before = _fired(proxy) if point == points.AFTER_BYTES else 0
     while time.monotonic() < until:
+        companion.hear()
         for words in child.hear(0.02):
             if words[:2] == ["AT", point]:
                 return point
@@ -240,18 +285,20 @@ def run_kills(kills: int, seed: int, *, least: int, seconds: float) -> dict[str,
         folder = Path(scratch)
         workspace = f"kill-{seed}"
         with server(folder / "server") as honcho, FaultProxyProcess(honcho.url) as proxy:
+            companion = Companion(folder / "state", workspace, dice, run)
             done = 0
             while done < kills and time.monotonic() - began < seconds:
                 point = aim(done, dice, run, least)
                 proxy.plan(directed_rules(point, done), seed=seed * 100_003 + done)
-                life = Life(
-                    folder / "state", proxy.url, workspace, point, dice.randrange(1 << 30), dict(run.numbers), SETTLE
-                )
+                companion.before_life(proxy.url, point)
+                numbers = {session: run.numbers[session] for session in OURS}
+                life = Life(folder / "state", proxy.url, workspace, point, dice.randrange(1 << 30), numbers, SETTLE)
                 child = Child(life, run)
-                state = one_life(child, point, dice, proxy, honcho.url, workspace)
+                state = one_life(child, point, dice, proxy, honcho.url, workspace, companion)
                 child.kill()
                 run.histogram[state] += 1
                 done += 1
+            companion.end()
             run.held = _fired(proxy)
             proxy.plan([])
             life = Life(folder / "state", proxy.url, workspace, "", 0, {}, SETTLE, drain=120.0)
@@ -260,6 +307,7 @@ def run_kills(kills: int, seed: int, *, least: int, seconds: float) -> dict[str,
             verdict = judge(run, honcho.url, workspace)
             result = {
                 "kills": done,
+                "companions_killed": companion.kills,
                 "seconds": round(time.monotonic() - began, 1),
                 "histogram": dict(sorted(run.histogram.items())),
                 "held_and_forwarded": run.held,
@@ -284,10 +332,9 @@ def main() -> int:
     else:
         for state, count in result["histogram"].items():
             print(f"{state:28} {count:5}  {'#' * (count // 4)}")
-        print(f"kills {result['kills']}  held and forwarded {result['held_and_forwarded']}  {result['seconds']} s")
-        print(
-            f"accepted {result['accepted_turns']} turns, found {result['found']} messages, flushed {result['flushed']}"
-        )
+        print(f"kills {result['kills']} and {result['companions_killed']} companions in {result['seconds']} s")
+        print(f"held and forwarded {result['held_and_forwarded']}, flushed {result['flushed']}")
+        print(f"accepted {result['accepted_turns']} turns, found {result['found']} messages")
         print(f"lost {result['lost']} duplicated {result['duplicated']} reordered {result['reordered']}")
     clean = not (result["lost"] or result["duplicated"] or result["reordered"]) and result["flushed"]
     return 0 if clean else 1
