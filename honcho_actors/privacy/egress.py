@@ -22,10 +22,11 @@ from honcho_actors.privacy import rules
 from honcho_actors.privacy.text import clip, cut, inspected, travelling
 
 INSPECTED_CHARS: Final = 1 << 20
-"""How much of one value is looked at in one piece; a clip never sends more, a split looks at all of it in overlapping
-pieces."""
+"""How much of one value is looked at before a clip, which never sends more. A split looks at all of it."""
 
-OVERLAP_CHARS: Final = 1 << 14
+WINDOW_CHARS: Final = 1 << 16
+OVERLAP_CHARS: Final = 1 << 12
+"""A text is looked at window by window; no credential that a rule knows by its beginning is longer than the overlap."""
 
 
 class Field(StrEnum):
@@ -171,8 +172,8 @@ class Gate:
         if not isinstance(text, str) or not text:
             self._tell(field, _BLANK)
             return None
-        rule = "too_long" if len(text) > INSPECTED_CHARS else self._trips(text)
-        answer = Withheld(rule) if rule else Screened(text, _MAKER)
+        found = Withheld("too_long") if len(text) > INSPECTED_CHARS else self._look(text)
+        answer = found if isinstance(found, Withheld) else Screened(text, _MAKER)
         self._tell(field, answer)
         return answer if isinstance(answer, Screened) else None
 
@@ -189,40 +190,40 @@ class Gate:
         if not _positive(budget) or not isinstance(text, str):
             return _BLANK
         whole = travelling(text[:INSPECTED_CHARS])
-        seen = inspected(whole)
-        if not seen.strip():
-            return _BLANK
-        if rule := self._inspect(whole, seen):
-            return Withheld(rule)
+        if found := self._look(whole):
+            return found
         short = clip(whole, budget)
-        if len(short) == len(whole):
-            return Screened(whole, _MAKER)
-        short = short.rstrip()
-        seen = inspected(short)
-        if not seen.strip():
-            return _BLANK
-        if rule := self._inspect(short, seen):
-            return Withheld(rule)
+        if len(short) < len(whole):
+            short = short.rstrip()
+            if found := self._look(short):
+                return found
         return Screened(short, _MAKER)
 
     def _divide(self, text: object, size: int) -> tuple[Screened, ...] | Blank | Withheld:
         if not _positive(size) or not isinstance(text, str):
             return _BLANK
         whole = travelling(text)
-        if not inspected(whole).strip():
-            return _BLANK
-        for start in range(0, len(whole), INSPECTED_CHARS - OVERLAP_CHARS):
-            if rule := self._trips(whole[start : start + INSPECTED_CHARS]):
-                return Withheld(rule)
+        if found := self._look(whole):
+            return found
         pieces = tuple(cut(whole, size))
         if len(pieces) > 1:
             for piece in pieces:
-                if rule := self._trips(piece):
-                    return Withheld(rule)
+                if isinstance(found := self._look(piece), Withheld):
+                    return found
         return tuple(Screened(piece, _MAKER) for piece in pieces)
 
-    def _trips(self, text: str) -> str | None:
-        return self._inspect(text, inspected(text))
+    def _look(self, text: str) -> Blank | Withheld | None:
+        """Why a text does not pass, or None. In overlapping windows, so that a long text never holds the interpreter
+        up."""
+        visible = False
+        for start in range(0, max(1, len(text) - OVERLAP_CHARS), WINDOW_CHARS - OVERLAP_CHARS):
+            window = text[start : start + WINDOW_CHARS]
+            seen = inspected(window)
+            if seen.strip():
+                visible = True
+                if rule := self._inspect(window, seen):
+                    return Withheld(rule)
+        return None if visible else _BLANK
 
     def _inspect(self, text: str, seen: str) -> str | None:
         try:

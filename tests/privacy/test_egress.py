@@ -234,6 +234,16 @@ def test_a_split_looks_at_the_whole_text_however_long_and_at_every_piece() -> No
     assert egress.split(AWS + clean, 25_000) is None
 
 
+def test_a_credential_on_the_edge_of_a_window_is_seen() -> None:
+    for before in range(egress.WINDOW_CHARS - 60, egress.WINDOW_CHARS + 20, 7):
+        assert egress.split("word " * (before // 5) + "x" * (before % 5) + " " + AWS + " more" * 3000, 25_000) is None
+
+
+def test_a_long_text_of_invisible_characters_with_one_word_at_its_end_is_not_blank() -> None:
+    assert isinstance(egress.verdict("\u200b" * 200_000 + "word", 300_000), Screened)
+    assert egress.verdict("\u200b" * 200_000, 10) == Blank()
+
+
 def test_a_credential_across_a_cut_withholds_the_whole() -> None:
     text = "w" * 90 + " " + AWS + " " + "w" * 90
     for size in range(90, 125, 5):
