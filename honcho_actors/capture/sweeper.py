@@ -239,6 +239,8 @@ class Sweeper(TaskActor):
             await self._step(dispatch.WakeAll())
             self._read(ignore_schedule=True)
         counts = self._core.counts
+        if counts is not None and counts.messages and self._state.is_idle() and not self._state.timed:
+            self._read()  # owed, and in nobody's hands: another process, or a person, has put it there
         if counts is not None and counts.file_bytes > settings.outbox_max_bytes:
             self._later(self._sweep())
 

@@ -314,12 +314,14 @@ class OutboxWriter(ThreadActor):
             with contextlib.suppress(sqlite3.Error):
                 connection.close()
 
-    def _notice_others(self, connection: sqlite3.Connection) -> None:
+    def _notice_others(self, connection: sqlite3.Connection) -> bool:
         """Another process may have spoken in the same conversation: nothing remembered may be older than its commit."""
         version = connection.execute("PRAGMA data_version").fetchone()[0]
-        if version != self._version:
-            self._version = version
-            self._conversations.forget()
+        if version == self._version:
+            return False
+        self._version = version
+        self._conversations.forget()
+        return True
 
     def _save_age(self, now: Reading) -> None:
         connection = self._open()
@@ -336,7 +338,8 @@ class OutboxWriter(ThreadActor):
             connection = self._open()
             if self._age.boot == "":
                 self._save_age(core.ports.read_clock())
-            if self._dirty or core.counts is None or core.counts.turns:
+            others = self._notice_others(connection)
+            if self._dirty or others or core.counts is None or core.counts.turns:
                 began = time.perf_counter()
                 self._publish(connection)
                 self._cost = _SHARE * (time.perf_counter() - began)

@@ -9,6 +9,7 @@ import pytest
 
 from honcho_actors.capture import inspect
 from honcho_actors.store import StoreFailed
+from tests.capture.test_field_cases_e import until
 from tests.support.capture_rig import Rig, said, texts, turn
 from tests.support.shared_faults import faults
 
@@ -46,6 +47,19 @@ def test_what_was_set_aside_can_be_retried_and_is_delivered_once(honcho: str, wo
     assert texts(honcho, "s", workspace) == said(1)
     assert inspect.entries(path) == []
     assert [entry.state for entry in inspect.entries(path, states=frozenset({"delivered"}))] == ["delivered"]
+
+
+def test_what_is_retried_from_outside_is_noticed_by_the_running_process(
+    honcho: str, workspace: str, state: Path
+) -> None:
+    refusing = [{"fault": "status", "on": ["add_messages"], "status": 422}]
+    with faults(honcho, refusing) as proxy, Rig(state, proxy.url, workspace=workspace) as rig:
+        rig.capture.capture(turn(1))
+        assert rig.capture.flush(10.0)
+        proxy.plan([])
+        assert inspect.retry(state / "outbox.db") == 2
+        assert until(lambda: rig.capture.status().get("delivered") == 2, 15.0)
+    assert texts(honcho, "s", workspace) == said(1)
 
 
 def test_an_absent_file_is_said_so(tmp_path: Path) -> None:
