@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
+
 import pytest
 
 from tests.contract.scenarios import RUNS
-from tests.contract.steps import Absent, Answer, Step, Target, judge
+from tests.contract.steps import RECORDED, Absent, Answer, Step, Target, judge
 
 _played: dict[tuple[str, str], dict[str, Answer | Exception]] = {}
 CASES = [
@@ -30,3 +33,11 @@ def test_the_server_answers_as_recorded(target: Target, run: str, step: Step) ->
     if isinstance(answer, Exception):
         raise answer
     judge(step, target.name, answer)
+
+
+@pytest.mark.shared
+@pytest.mark.parametrize("version", RECORDED)
+def test_every_recorded_exchange_has_its_step(shared: Path, version: str) -> None:
+    recording = json.loads((shared / "reference" / f"honcho-exchanges-{version}.json").read_text("utf-8"))
+    recorded = {(exchange["run"].split("-", 1)[1], exchange["name"]) for exchange in recording}
+    assert recorded <= {(run, step.exchange) for run, steps in RUNS.items() for step in steps}
