@@ -199,9 +199,8 @@ def main(argv: list[str] | None = None) -> int:
             print(f"{name:18} {result[name]:>10}   bar {'<=' if name in AT_MOST else '>='} {bar}")
         for corpus, rates in result["corpora"].items():
             for scanner, rate in rates.items():
-                print(
-                    f"{corpus:7} {scanner:24} {rate['recall']} {rate['hard_recall']} {rate['false_alarm_rate']} of {rate['of']}"
-                )
+                shown = (rate["recall"], rate["hard_recall"], rate["false_alarm_rate"], rate["of"])
+                print(f"{corpus:7} {scanner:24}", *shown)
     return 1 if result["missed"] else 0
 
 
