@@ -56,6 +56,7 @@ def monitor(ref: Ref[Any] | NameRef, watcher: Ref[Any] | NameRef | Callable[[Dow
     ends the actor: it must be short, and must not block.
     """
     life: Life = ref.life
+    ref = life.ref  # a name stands for who has it now
     token = MonitorRef(ref, life)
     if callable(watcher):
         deliver: Callable[[Down], object] = watcher

@@ -67,8 +67,8 @@ def witness() -> Witness:
 
 @pytest.fixture
 def watched(witness: Witness) -> Iterator[ThreadRuntime]:
-    """A runtime whose loop is given up after a fifth of a second."""
-    runtime = ThreadRuntime(witness, name="watched", heartbeat=0.2)
+    """A runtime whose loop is given up after less than a second."""
+    runtime = ThreadRuntime(witness, name="watched", heartbeat=0.8)
     yield runtime
     runtime.close(1.0)
 
@@ -218,7 +218,7 @@ def test_what_an_abandoned_loop_still_sends_is_dropped(watched: ThreadRuntime) -
 
 def test_a_busy_loop_that_answers_is_left_alone(watched: ThreadRuntime) -> None:
     worker = watched.spawn(Worker)
-    until = time.monotonic() + 0.7
+    until = time.monotonic() + 1.5
 
     async def busy(_: Any) -> str:
         while time.monotonic() < until:

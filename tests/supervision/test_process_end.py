@@ -78,7 +78,7 @@ def test_a_process_exits_at_once_with_code_0_in_the_state(state: str) -> None:
         code, seconds, output = run(STATES[state])
         assert code == 0, output
         assert "Fatal" not in output
-        assert seconds < 5.0, f"{seconds} s"
+        assert seconds < 10.0, f"{seconds} s, of which a quiet machine needs one to start"
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork on this system")
