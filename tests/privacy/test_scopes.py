@@ -87,3 +87,39 @@ def test_case_78_files_are_for_their_owner_alone_whatever_the_umask(server: str,
     assert any(path.suffix == ".db" for path in ours)
     assert {mode for path, mode in ours.items() if path.is_dir()} == {0o700}
     assert {mode for path, mode in ours.items() if path.is_file()} == {0o600}
+
+
+def test_an_opt_out_after_a_yes_holds_at_the_next_turn_and_after_a_restart(server: str, tmp_path: Path) -> None:
+    with memory_on(server, tmp_path, workspace="optout") as memory:
+        assert (
+            memory.capture(Turn("room", "ana", "yes", None)).wait(ReceiptState.DELIVERED, 10.0)
+            is ReceiptState.DELIVERED
+        )
+        memory.opt_out("room")
+        after = memory.capture(Turn("room", "ana", "no more", None))
+        assert after.wait(ReceiptState.ACCEPTED, 10.0) is ReceiptState.SKIPPED
+        assert after.reason == "opted_out"
+        other = memory.capture(Turn("other", "ana", "still here", None))
+        assert other.wait(ReceiptState.ACCEPTED, 10.0) is not ReceiptState.SKIPPED
+    with memory_on(server, tmp_path, workspace="optout") as memory:
+        assert memory.capture(Turn("room", "ana", "no", None)).wait(ReceiptState.ACCEPTED, 10.0) is ReceiptState.SKIPPED
+        memory.opt_in("room")
+        back = memory.capture(Turn("room", "ana", "again", None))
+        assert back.wait(ReceiptState.ACCEPTED, 10.0) is not ReceiptState.SKIPPED
+
+
+def test_forgetting_a_person_leaves_none_of_their_words_in_any_file_and_others_untouched(tmp_path: Path) -> None:
+    with memory_on("http://127.0.0.1:9", tmp_path, first_turn_wait=0.05) as memory:
+        for number in range(20):
+            for person in ("ana", "bob"):
+                turn = Turn(
+                    f"{person}-room", person, f"{person}word{number:03} was said here", f"heard {person}word{number:03}"
+                )
+                assert memory.capture(turn).wait(ReceiptState.ACCEPTED, 10.0) is ReceiptState.ACCEPTED
+        gone = memory.forget("ana")
+        assert gone.done
+        assert gone.undelivered_turns == 20
+        assert "ana" in gone.remains
+    kept = b"".join(path.read_bytes() for path in sorted(tmp_path.rglob("*")) if path.is_file())
+    assert b"anaword" not in kept
+    assert kept.count(b"bobword") >= 20
