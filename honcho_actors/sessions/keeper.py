@@ -75,6 +75,17 @@ class SnapshotKeeper(ThreadActor):
             self._file.close()
 
     def on_receive(self, message: object) -> Any:
+        try:
+            return self._handle(message)
+        except Exception:  # noqa: BLE001 boundary: a fault with snapshots costs snapshots, never the read side
+            _log.warning("snapshots failed and are tried again", exc_info=True)
+            self._table.snapshots = "failed"
+            self._slices = None
+            if isinstance(message, _Begin):
+                self.send_after(RETRY_AFTER, _Begin())
+            return False
+
+    def _handle(self, message: object) -> Any:
         if isinstance(message, _Begin):
             self._begin()
         elif isinstance(message, Taken):

@@ -53,12 +53,9 @@ def _reads(table: str, columns: list[str]) -> str:
     """One statement that gives a slice of rows, newest first, as one JSON array of arrays."""
     return (
         f"SELECT json_group_array(json_array({', '.join(columns)}, number)) FROM"
-        f" (SELECT {', '.join(columns)}, rowid AS number FROM {table} WHERE server = ?1 AND workspace = ?2"
-        " AND saved_at <= ?3 AND (saved_at < ?3 OR rowid > ?4) ORDER BY saved_at DESC, rowid LIMIT ?5)"
+        f" (SELECT {', '.join(columns)}, rowid AS number FROM {table} WHERE server = :server AND workspace = :workspace"
+        " AND saved_at <= :at AND (saved_at < :at OR rowid > :row) ORDER BY saved_at DESC, rowid LIMIT :size)"
     )
-
-
-_NEWEST = (1 << 62, 0)
 
 
 class SnapshotFile:
@@ -147,7 +144,7 @@ class SnapshotFile:
         """Drops every row about a remote peer, and overwrites what they held."""
         with self._guarded():
             self._connection.execute("PRAGMA secure_delete=ON")
-            self._connection.execute("DELETE FROM person WHERE observed = ?1 OR observer = ?1", (peer,))
+            self._connection.execute("DELETE FROM person WHERE ? IN (observed, observer)", (peer,))
             self._connection.execute("DELETE FROM session WHERE user = ?", (peer,))
             self._connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
 
@@ -160,14 +157,14 @@ class SnapshotFile:
         return int(row[0]), int(row[1])
 
     def _slices(self, query: str, server: str, workspace: str, size: int) -> Iterator[list[list[Any]]]:
-        after = _NEWEST
+        place: dict[str, Any] = {"server": server, "workspace": workspace, "at": 1 << 62, "row": 0, "size": size}
         while True:
             with self._guarded():
-                found = self._connection.execute(query, (server, workspace, *after, size)).fetchone()
+                found = self._connection.execute(query, place).fetchone()
             rows: list[list[Any]] = json.loads(found[0])
             if not rows:
                 return
-            after = (int(rows[-1][-2]), int(rows[-1][-1]))
+            place.update(at=int(rows[-1][-2]), row=int(rows[-1][-1]))
             yield rows
 
     @contextlib.contextmanager

@@ -65,7 +65,7 @@ def test_sm50_an_idle_entry_leaves() -> None:
 def test_sm51_a_pinned_entry_is_passed_over_and_can_leave_when_its_refresh_has_ended() -> None:
     # New value: the cap is never exceeded; when everyone is pinned the newcomer is answered without memory (case 16).
     gate = threading.Event()
-    with World(crowd(4), max_sessions=2, first_turn_wait=0.2) as world:
+    with World(crowd(4), max_sessions=2, first_turn_wait=0.6) as world:
         one(world, 0)
         world.remote.closed["session_context"] = gate
         world.turn(key="s1", user="u1")
@@ -75,7 +75,7 @@ def test_sm51_a_pinned_entry_is_passed_over_and_can_leave_when_its_refresh_has_e
         gate.set()
         world.quiet()
         assert one(world, 3) is State.COLD
-        assert held(world) == ["s2", "s3"]
+        assert held(world) in (["s1", "s3"], ["s2", "s3"]), "whichever refresh ended first"
 
 
 def test_sm52_a_conversation_that_only_uploads_counts_towards_the_cap() -> None:
@@ -236,7 +236,7 @@ def test_case_16_with_everyone_pinned_the_newcomer_is_answered_at_once_and_the_c
     gate = threading.Event()
     remote = crowd(8)
     remote.closed["session_context"] = gate
-    with World(remote, max_sessions=4, first_turn_wait=0.2) as world:
+    with World(remote, max_sessions=4, first_turn_wait=0.6) as world:
         for number in range(4):
             world.turn(key=f"s{number}", user=f"u{number}")
         start = time.monotonic()

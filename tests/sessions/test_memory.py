@@ -129,7 +129,7 @@ def test_a_conversation_that_joins_a_flight_asks_only_for_its_own_summary_and_on
     remote = Remote(
         {"ann": ("Ann.", [])}, {"old": "They spoke of bees.", "new": "impossible"}, closed={"session_context": gate}
     )
-    with World(remote, established=lambda session: session.key == "old", first_turn_wait=0.1) as world:
+    with World(remote, established=lambda session: session.key == "old", first_turn_wait=0.5) as world:
         for key in ("first", "old", "new"):
             world.turn(key=key)
         gate.set()

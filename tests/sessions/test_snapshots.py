@@ -290,3 +290,16 @@ def test_paging_ends_and_loses_nothing_when_everything_was_saved_at_one_moment(t
     file.prune(0.0, 10)
     assert file.count() == (10, 0)
     file.close()
+
+
+def test_a_fault_of_the_snapshots_costs_snapshots_and_nothing_else(
+    server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken(*_: Any) -> Any:
+        raise RuntimeError("a fault that nobody foresaw")
+
+    monkeypatch.setattr(SnapshotFile, "prune", broken)
+    with World(server=server, cache_dir=tmp_path / "c") as world:
+        until(lambda: world.sessions.status()["snapshots"] == "failed")
+        assert "tomatoes" in world.turn().system
+        assert world.sessions.status()["generation"] == 1

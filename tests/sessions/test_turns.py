@@ -104,7 +104,7 @@ def test_sm7_without_a_wait_the_first_turn_is_empty_and_the_second_has_the_block
 
 def test_sm8_a_later_turn_never_waits_even_with_an_empty_block() -> None:
     never = threading.Event()
-    with World(remote(closed={"session_context": never}), first_turn_wait=0.3) as world:
+    with World(remote(closed={"session_context": never}), first_turn_wait=0.6) as world:
         assert world.turn().reason is Reason.DEADLINE
         start = time.monotonic()
         later = world.turn()
@@ -193,7 +193,7 @@ def test_sm19_a_dialectic_that_overruns_is_asked_once_at_a_time() -> None:
 
 def test_sm20_a_late_result_of_an_abandoned_refresh_changes_nothing_and_is_counted() -> None:
     never = threading.Event()
-    with World(remote(closed={"session_context": never}), first_turn_wait=0.2) as world:
+    with World(remote(closed={"session_context": never}), first_turn_wait=0.6) as world:
         world.turn()
         assert world.sessions.forget("ann")
         assert world.sessions.rows() == ()
@@ -221,7 +221,7 @@ def test_sm22_an_absurd_time_limit_is_clamped_and_harms_nobody() -> None:
 
 def test_sm23_workers_end_with_the_manager() -> None:
     never = threading.Event()
-    with World(remote(closed={"session_context": never}), first_turn_wait=0.1) as world:
+    with World(remote(closed={"session_context": never}), first_turn_wait=0.5) as world:
         world.turn()
         until(lambda: len(world.workers()) == 1)
         manager = world.manager
@@ -382,7 +382,7 @@ def test_sm35_that_load_happens_once_and_the_next_real_turn_is_as_due_as_it_woul
 
 def test_while_the_load_of_a_trivial_opener_runs_later_calls_return_at_once() -> None:
     never = threading.Event()
-    with World(remote(closed={"session_context": never}), first_turn_wait=0.3) as world:
+    with World(remote(closed={"session_context": never}), first_turn_wait=0.6) as world:
         assert world.turn("hi").reason is Reason.DEADLINE
         for word in ("hello", "what about the garden?"):
             later = world.turn(word)
