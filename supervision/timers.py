@@ -25,10 +25,10 @@ class Token:
 
     __slots__ = ("_timers", "cancelled", "due", "fired", "run")
 
-    def __init__(self, timers: Timers, due: float, run: Callable[[], object]) -> None:
+    def __init__(self, timers: Timers, due: float, run: Callable[[], object] | None) -> None:
         self._timers = timers
         self.due = due
-        self.run: Callable[[], object] | None = run
+        self.run = run
         self.cancelled = False
         self.fired = False
 
@@ -60,9 +60,11 @@ class Timers:
 
     def call_at(self, due: float, run: Callable[[], object]) -> Token:
         """Call `run()` on the control thread at the time `due` of the clock. It must not block."""
-        token = Token(self, due, run)
+        return self._push(Token(self, due, run))
+
+    def _push(self, token: Token) -> Token:
         with self._lock:
-            heapq.heappush(self._heap, (due, next(self._order), token))
+            heapq.heappush(self._heap, (token.due, next(self._order), token))
             first = self._heap[0][2] is token
         if first:
             self._wake()
@@ -89,13 +91,14 @@ class Timers:
                     due = start + next(turns) * period
                 self._rearm(token, due, again)
 
-        token = self.call_at(start + period, again)
-        return token
+        token = Token(self, start + period, again)
+        return self._push(token)
 
     def send_after(self, delay: float, ref: Ref[Any], message: object) -> Token:
         """Tell `message` to `ref` after `delay` seconds. It is no error if nobody is there by then."""
-        token = self.call_after(delay, lambda: ref.life.put_system(message, token))
-        return token
+        token = Token(self, self.clock.now() + max(0.0, delay), None)
+        token.run = lambda: ref.life.put_system(message, token)  # before it can fire: it may be due at once
+        return self._push(token)
 
     def cancel(self, token: Token) -> bool:
         """Take a timer back; True when it had not fired."""
