@@ -14,7 +14,7 @@ from collections import OrderedDict
 from dataclasses import dataclass, field
 
 REMEMBERED = 10_000
-"""Conversations that wait in memory; beyond it the rest is read from the outbox again when these are done."""
+"""Conversations that wait in memory, for a place or for a time; the others are read from the outbox again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,8 +133,11 @@ def _ended(state: State, event: Ended, effects: list[Effect]) -> None:
     newer = conversation in state.again
     state.again.discard(conversation)
     if event.again is not None and event.again > 0:
-        state.timed[conversation] = event.waits_for_server
-        effects.append(WakeAfter(conversation, event.again))
+        if len(state.timed) < REMEMBERED:
+            state.timed[conversation] = event.waits_for_server
+            effects.append(WakeAfter(conversation, event.again))
+        else:
+            state.overflowed = True  # its time stands in the outbox, from where it is read again
     elif event.again is not None or newer:
         _queue(state, conversation)
     if event.succeeded:

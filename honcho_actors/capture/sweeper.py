@@ -24,6 +24,8 @@ from honcho_actors.store import StoreFailed
 from supervision import ChildSpec, Down, MaxChildren, NoProc, Reason, Restart, StartError, TaskActor
 
 WATCH_EVERY = 1.0
+READ_EVERY = 0.2
+"""Seconds between two readings of an outbox whose work does not fit into memory."""
 PAGE = 1_000
 """Conversations read from the outbox at once."""
 EXPIRE_AT_ONCE = 200
@@ -77,6 +79,8 @@ class Sweeper(TaskActor):
         self._settings: object = None
         self._counting = False
         self._sweeping = False
+        self._reading_soon = False
+        self._read_up_to = 0
         self._tasks: set[asyncio.Task[Any]] = set()
 
     def on_start(self) -> None:
@@ -110,6 +114,7 @@ class Sweeper(TaskActor):
                 await self._watch()
                 self.send_after(WATCH_EVERY, Watch())
             case ReadOutbox():
+                self._reading_soon = False
                 self._read()
             case Sweep():
                 self._read()
@@ -138,7 +143,9 @@ class Sweeper(TaskActor):
                 case dispatch.CancelWake(conversation):
                     self._forget_timer(conversation)
                 case dispatch.ReadMore():
-                    self._read()
+                    if not self._reading_soon:
+                        self._reading_soon = True
+                        self.send_after(READ_EVERY, ReadOutbox())
 
     def _forget_timer(self, conversation: int) -> None:
         token = self._tokens.pop(conversation, None)
@@ -199,7 +206,7 @@ class Sweeper(TaskActor):
         settings = core.settings
         if settings.configured and settings.server_id != accepting.NO_SERVER:
             await core.run(lambda connection: accepting.adopt(connection, settings.server_id))
-        after = 0
+        after = self._read_up_to  # where the last reading had to stop, so that every conversation has its turn
         while True:
             found, children = await core.run(
                 lambda connection, after=after: (  # type: ignore[misc]
@@ -208,9 +215,12 @@ class Sweeper(TaskActor):
                 )
             )
             self.actor_ref.cast(_Listed(found, children, ignore_schedule))
-            if len(found) < PAGE or len(self._state.waiting) >= dispatch.REMEMBERED:
+            full = max(len(self._state.waiting), len(self._state.timed)) >= dispatch.REMEMBERED
+            after = found[-1].conversation if len(found) == PAGE else 0
+            if not after or full:
+                self._read_up_to = after
+                self._state.overflowed = self._state.overflowed or after > 0
                 return
-            after = found[-1].conversation
 
     async def _listed(self, listed: _Listed) -> None:
         for due in sorted(listed.found, key=lambda due: due.conversation in listed.children):
@@ -222,7 +232,9 @@ class Sweeper(TaskActor):
                     await self._step(dispatch.Due(conversation))
                     continue
             elif due.wait > 0:
-                if conversation not in self._state.timed and conversation not in self._state.running:
+                if len(self._state.timed) >= dispatch.REMEMBERED:
+                    self._state.overflowed = True
+                elif conversation not in self._state.timed and conversation not in self._state.running:
                     self._state.timed[conversation] = True
                     self._core.waiting[conversation] = due.failure
                     self._tokens[conversation] = self.send_after(due.wait, _DueNow(conversation))

@@ -171,6 +171,16 @@ def test_what_runs_over_the_waiting_list_is_read_again_from_the_outbox() -> None
     assert seen == [dispatch.ReadMore()]
 
 
+def test_what_waits_for_its_time_is_bounded_too() -> None:
+    state = dispatch.State(limit=1)
+    timers = 0
+    for conversation in range(dispatch.REMEMBERED + 50):
+        dispatch.step(state, dispatch.Work(conversation))
+        effects = dispatch.step(state, dispatch.Ended(conversation, again=60.0, waits_for_server=True))
+        timers += sum(isinstance(effect, dispatch.WakeAfter) for effect in effects)
+    assert timers == len(state.timed) == dispatch.REMEMBERED
+
+
 events = st.lists(
     st.one_of(
         st.builds(dispatch.Work, st.integers(0, 5)),
