@@ -15,7 +15,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
-from honcho_actors.local import routes_directory, routes_memory
+from honcho_actors.local import routes_directory, routes_memory, routes_messages
 from honcho_actors.local.deriver import Deriver
 from honcho_actors.local.llm import Model
 from honcho_actors.local.store import Store
@@ -68,7 +68,7 @@ def build(options: Options) -> Starlette:
                 options.model.close()
             store.close()
 
-    routes = [Route("/health", _health), *routes_directory.ROUTES, *routes_memory.ROUTES]
+    routes = [Route("/health", _health), *routes_directory.ROUTES, *routes_messages.ROUTES, *routes_memory.ROUTES]
     return Starlette(
         routes=routes, lifespan=life, exception_handlers={HTTPException: _http_error, Exception: _unexpected}
     )

@@ -22,7 +22,10 @@ class Mismatch(AssertionError):
 
 
 class Said:
-    """A representation with exactly these explicit observations; their order within one second is the server's."""
+    """A representation with exactly these explicit observations.
+
+    Their order within one second is the server's; a text that was concluded in two seconds stands there twice.
+    """
 
     def __init__(self, *texts: str) -> None:
         self.texts = texts
@@ -36,9 +39,10 @@ class Said:
         found = [(line.group(1), line.group(2)) for line in lines if line is not None]
         if [stamp for stamp, _ in found] != sorted(stamp for stamp, _ in found):
             raise Mismatch(f"{where}: not in ascending time: {actual!r}")
-        wanted = sorted(filled_key(text, names) for text in self.texts)
-        if sorted(text for _, text in found) != wanted:
-            raise Mismatch(f"{where}: {sorted(text for _, text in found)} where {wanted} was expected")
+        wanted = {filled_key(text, names) for text in self.texts}
+        told = {text for _, text in found}
+        if told != wanted or len(set(found)) != len(found):
+            raise Mismatch(f"{where}: {sorted(told)} where {sorted(wanted)} was expected")
 
 
 class AnyOrder:
