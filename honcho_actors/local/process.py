@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 
-READY_SECONDS = 20.0
+READY_SECONDS = 40.0
 STOP_SECONDS = 10.0
 
 

@@ -70,6 +70,11 @@ class SnapshotFile:
     def close(self) -> None:
         self._connection.close()
 
+    def __del__(self) -> None:
+        # A keeper that was abandoned never comes to `on_stop`; its file is let go of with it.
+        if (connection := getattr(self, "_connection", None)) is not None:
+            connection.close()
+
     def save(self, persons: Iterable[PersonSnapshot], sessions: Iterable[SessionSnapshot]) -> None:
         """Writes or replaces rows, in one transaction of two statements."""
         people = [
