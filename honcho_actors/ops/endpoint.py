@@ -7,6 +7,7 @@ both are gone when the runtime is. What is shown is what `status()` says: nothin
 
 from __future__ import annotations
 
+import asyncio
 import json
 import logging
 import os
@@ -22,6 +23,9 @@ from honcho_actors.ops.announcement import announce, withdraw
 from honcho_actors.ops.wire import Answer, Asked, Door, Refuse
 from honcho_actors.settings import SettingsCell
 from supervision import TaskActor
+
+PASSES = 6
+"""Passes of the loop in which connections that were just accepted come up, are refused and are closed."""
 
 _log = logging.getLogger("honcho_actors.ops")
 
@@ -40,13 +44,18 @@ class Board:
     problems: tuple[str, ...] = ()
     ports: dict[str, int] = field(default_factory=dict)
     """Ports that were picked, so that a restart of the endpoint does not move it."""
-    doors: list[Door] = field(default_factory=list)
-    """What listens now; a killed endpoint cannot close its doors itself, the next one or the loop's end does."""
+    holder: asyncio.Task[None] | None = None
+    """Keeps what listens, and closes it: a killed endpoint cannot do that itself."""
 
     async def close_doors(self) -> None:
-        """On the loop."""
-        while self.doors:
-            self.doors.pop().close()
+        """On a loop: closes what listens on it. What listens on another loop ends with that one."""
+        holder = self.holder
+        if holder is not None and holder.get_loop() is asyncio.get_running_loop():
+            self.holder = None
+            holder.cancel()
+            await asyncio.wait([holder])
+            for _ in range(PASSES):
+                await asyncio.sleep(0)
 
 
 class AdminEndpoint(TaskActor):
@@ -57,13 +66,14 @@ class AdminEndpoint(TaskActor):
     def __init__(self, board: Board) -> None:
         super().__init__()
         self._board = board
+        self._doors: list[Door] = []
         self._file: Path | None = None
         self._token = ""
 
     async def on_start(self) -> None:
         board, settings = self._board, self._board.cell.current
         await board.close_doors()
-        self.runtime.loop.at_close(board.close_doors)
+        board.holder = asyncio.get_running_loop().create_task(_closed_with_loop(self._doors))
         board.problems = ()
         board.metrics_url = board.admin_url = None
         if settings.metrics_port is not None:
@@ -88,7 +98,7 @@ class AdminEndpoint(TaskActor):
             except OSError as error:
                 failed = error
                 continue
-            self._board.doors.append(door)
+            self._doors.append(door)
             if port == 0:
                 self._board.ports[name] = found
             return found
@@ -130,6 +140,15 @@ class AdminEndpoint(TaskActor):
         if part is None:
             raise Refuse(404)
         return _json(part(asked.query))
+
+
+async def _closed_with_loop(doors: list[Door]) -> None:
+    """Closes the doors when it is cancelled: by the endpoint's end, by its successor's start, by its loop's end."""
+    try:
+        await asyncio.Event().wait()
+    finally:
+        for door in doors:
+            door.close()
 
 
 def _json(value: Any) -> Answer:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import hmac
+import socket
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Final
@@ -66,53 +67,78 @@ class Door:
         self._handler = handler
         self._host = host
         self._token = token
-        self._server: asyncio.Server | None = None
-        self._open: dict[asyncio.Task[None], asyncio.StreamWriter] = {}
+        self._listening: socket.socket | None = None
+        self._closed = False
+        self._open: set[_Talk] = set()
+        self._coming: dict[asyncio.Task[None], socket.socket] = {}
         self.port = 0
 
     async def start(self, port: int) -> int:
         """Listens; gives the port. Raises OSError when the port is taken."""
-        self._server = await asyncio.start_server(self._serve, self._host, port, limit=MOST_HEAD_BYTES)
-        self.port = int(self._server.sockets[0].getsockname()[1])
+        listening = socket.create_server((self._host, port), backlog=MOST_CONNECTIONS)
+        listening.setblocking(False)
+        self._listening = listening
+        self.port = int(listening.getsockname()[1])
+        asyncio.get_running_loop().add_reader(listening.fileno(), self._accept)
         return self.port
 
     def close(self) -> None:
         """Stops listening and drops every connection at once; nobody is waited for."""
-        if self._server is not None:
-            self._server.close()
-            self._server = None
-        for task, writer in tuple(self._open.items()):
+        self._closed = True
+        if self._listening is not None:
+            asyncio.get_running_loop().remove_reader(self._listening.fileno())
+            self._listening.close()
+            self._listening = None
+        for task, taken in tuple(self._coming.items()):
             task.cancel()
-            writer.transport.abort()
-        self._open.clear()
+            taken.close()
+        for talk in tuple(self._open):
+            talk.drop()
 
-    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        task = asyncio.current_task()
-        if task is None or len(self._open) >= MOST_CONNECTIONS:
-            writer.transport.abort()
-            return
-        self._open[task] = writer
-        try:
-            answer = await self._answer(reader)
-            async with asyncio.timeout(WRITE_TIMEOUT):
-                writer.write(_head(answer) + answer.body)
-                await writer.drain()
-                writer.close()
-                await writer.wait_closed()
-        except (OSError, TimeoutError, asyncio.CancelledError):
-            writer.transport.abort()
-        finally:
-            self._open.pop(task, None)
+    def _accept(self) -> None:
+        """Not asyncio's own server: on 3.11 that one loses sockets which it has accepted when it is closed."""
+        loop = asyncio.get_running_loop()
+        for _ in range(MOST_CONNECTIONS):
+            if self._listening is None:
+                return
+            try:
+                taken, _where = self._listening.accept()
+            except OSError:  # nobody waits, or who waited has gone, or there is no descriptor left
+                return
+            taken.setblocking(False)
+            task = loop.create_task(self._bring_up(taken))
+            self._coming[task] = taken
+            task.add_done_callback(self._came)
 
-    async def _answer(self, reader: asyncio.StreamReader) -> Answer:
+    async def _bring_up(self, taken: socket.socket) -> None:
+        self._coming.pop(asyncio.current_task(), None)  # type: ignore[arg-type]
         try:
-            async with asyncio.timeout(HEAD_TIMEOUT):
-                head = await reader.readuntil(b"\r\n\r\n")
+            await asyncio.get_running_loop().connect_accepted_socket(lambda: _Talk(self), taken)
+        except OSError:
+            taken.close()
+
+    def _came(self, task: asyncio.Task[None]) -> None:
+        self._coming.pop(task, None)
+        if not task.cancelled():
+            task.exception()
+
+    def admit(self, talk: _Talk) -> bool:
+        """Whether this connection may stay; one that came while the door was closing may not."""
+        if self._closed or len(self._open) >= MOST_CONNECTIONS:
+            return False
+        self._open.add(talk)
+        return True
+
+    def gone(self, talk: _Talk) -> None:
+        """This connection has ended."""
+        self._open.discard(talk)
+
+    def answer(self, head: bytes) -> Answer:
+        """The answer to one request head."""
+        try:
             return self._handler(self._asked(head))
         except Refuse as refused:
             return Answer(b'{"error": "%d"}' % refused.status, refused.status)
-        except (TimeoutError, asyncio.IncompleteReadError, asyncio.LimitOverrunError):
-            return Answer(b'{"error": "400"}', 400)
         except Exception:  # noqa: BLE001 - boundary: a fault of one answer never reaches the loop or another client
             return Answer(b'{"error": "500"}', 500)
 
@@ -140,6 +166,58 @@ class Door:
         except ValueError:
             raise Refuse(400) from None
         return Asked(unquote(target.path), dict(parse_qsl(target.query)))
+
+
+class _Talk(asyncio.Protocol):
+    """One connection: a head within a second, one answer, and the end."""
+
+    def __init__(self, door: Door) -> None:
+        self._door = door
+        self._heard = b""
+        self._transport: asyncio.Transport | None = None
+        self._timer: asyncio.TimerHandle | None = None
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        assert isinstance(transport, asyncio.Transport)
+        self._transport = transport
+        if not self._door.admit(self):
+            transport.abort()
+            return
+        self._timer = asyncio.get_running_loop().call_later(HEAD_TIMEOUT, self._say, _BAD)
+
+    def data_received(self, data: bytes) -> None:
+        if self._heard is _ANSWERED:
+            return
+        self._heard += data
+        end = self._heard.find(b"\r\n\r\n", 0, MOST_HEAD_BYTES + 4)
+        if end >= 0:
+            self._say(self._door.answer(self._heard[:end]))
+        elif len(self._heard) > MOST_HEAD_BYTES:
+            self._say(_BAD)
+
+    def connection_lost(self, error: Exception | None) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+        self._door.gone(self)
+
+    def drop(self) -> None:
+        """Ends the connection now."""
+        if self._transport is not None:
+            self._transport.abort()
+
+    def _say(self, answer: Answer) -> None:
+        """Writes, and closes once it is written; a client that does not read is dropped after a while."""
+        self._heard = _ANSWERED
+        if self._timer is not None:
+            self._timer.cancel()
+        self._timer = asyncio.get_running_loop().call_later(WRITE_TIMEOUT, self.drop)
+        if self._transport is not None:
+            self._transport.write(_head(answer) + answer.body)
+            self._transport.close()
+
+
+_ANSWERED: Final = b"answered"
+_BAD: Final = Answer(b'{"error": "400"}', 400)
 
 
 def _name(host: str) -> str:

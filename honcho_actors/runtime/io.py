@@ -56,7 +56,7 @@ class Clients:
         self._endpoint = EndpointInForce(cell)
         self._client: HonchoClient | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
-        self._limits: tuple[int, float | None] = (0, None)
+        self._holder: asyncio.Task[None] | None = None
 
     def for_server(self, server_id: str) -> HonchoClient | None:
         """The client of this loop if it talks to that server now; None when the settings in force name another."""
@@ -75,6 +75,7 @@ class Clients:
             limiter = Limiter(settings.max_concurrent_requests, settings.requests_per_second)
             client = HonchoClient(self._endpoint, limiter=limiter, meters=self._meters, reread=self._cell.poll)
             self._client, self._loop = client, loop
+            self._holder = loop.create_task(_closed_with_loop(client))
         return client
 
     def status(self) -> dict[str, Any]:
@@ -84,9 +85,22 @@ class Clients:
 
     async def aclose(self) -> None:
         """Closes the client of this loop, and no other's."""
-        if self._loop is asyncio.get_running_loop() and self._client is not None:
-            client, self._client = self._client, None
-            await client.aclose()
+        if self._loop is asyncio.get_running_loop() and self._holder is not None:
+            client, self._client, holder = self._client, None, self._holder
+            self._holder = None
+            if client is not None:
+                await client.aclose()
+            holder.cancel()
+
+
+async def _closed_with_loop(client: HonchoClient) -> None:
+    """Holds a client until its loop ends, however that comes about, and drops what it holds: no other thread may."""
+    try:
+        await asyncio.Event().wait()
+    finally:
+        client.limiter.close()
+        client.transport.abort_all()
+        client.resolver.close()
 
 
 class IoLoop(TaskActor):
