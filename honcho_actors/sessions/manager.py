@@ -261,8 +261,7 @@ class SessionManager(ThreadActor):
         for flight in self._dispatch.advance():
             self._meters.refresh.labels(flight.job.layer, "cancelled").inc()
             for entry in flight.entries:
-                entry.base_mark = None
-                entry.question_due = None
+                entry.base_mark = entry.summary_mark = entry.question_due = None
                 self._waiting.answer(entry, Context((), State.COLD, Reason.OVERLOADED), "overloaded")
                 self._residence.settle(entry)
 
@@ -277,6 +276,8 @@ class SessionManager(ThreadActor):
         now = self.clock.now()
         leader = flight.leader
         summary_is_new = False
+        if done.summary is None and isinstance(flight.job, BaseJob) and flight.job.summary:
+            leader.summary_mark = None
         if done.summary is not None and done.summary != leader.summary:
             leader.summary = done.summary
             summary_is_new = True
@@ -305,6 +306,7 @@ class SessionManager(ThreadActor):
         entry.question_due = None
         if entry.block is None:
             entry.reason = reason
+            entry.summary_mark = None
             pause = min(FAILED_LOAD_PAUSE * (1 << min(entry.failures, 8)), FAILED_LOAD_PAUSE_MAX)
             entry.retry_at = self.clock.now() + pause * (0.8 + 0.4 * self._ports.jitter())
             self._complain(reason)

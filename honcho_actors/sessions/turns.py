@@ -56,7 +56,7 @@ def wants_summary(entry: Entry, settings: Settings, index: int, established: boo
     if not settings.session_summary or settings.context_tokens <= 0:
         return False
     if entry.summary_mark is None:
-        return established or not entry.began_warm or index >= SUMMARY_EVERY_TURNS
+        return established or not entry.began_warm or bool(entry.summary) or index >= SUMMARY_EVERY_TURNS
     return index - entry.summary_mark >= SUMMARY_EVERY_TURNS
 
 

@@ -61,6 +61,16 @@ def test_a_summary_is_asked_for_again_every_ten_turns() -> None:
         assert [number for number, value in enumerate(tokens) if value != "0"] == [0, 10, 20]
 
 
+def test_a_summary_that_could_not_be_read_is_asked_for_at_the_next_read() -> None:
+    remote = Remote({"ann": ("Ann.", [])}, {"s1": "They spoke of bees."}, statuses={"session_context": 500})
+    with World(remote, dialectic_cadence=99) as world:
+        run(world, "what about the garden?")
+        assert "bees" not in world.turn("ok").system
+        remote.statuses.clear()
+        run(world, "and the pond?")
+        assert "bees" in world.turn("ok").system
+
+
 def test_a_refused_read_is_made_up_for_by_one_read_of_the_person_alone() -> None:
     remote = Remote({"ann": ("Ann grows tomatoes.", [])}, statuses={"session_context": 500})
     with World(remote) as world:

@@ -65,6 +65,18 @@ def test_a_refresh_makes_a_restored_conversation_warm(server: Server, tmp_path: 
         assert world.turn("ok").state is State.WARM
 
 
+def test_the_summary_of_a_restored_conversation_is_read_again_with_its_first_refresh(
+    server: Server, tmp_path: Path
+) -> None:
+    written(server, tmp_path / "c")
+    server.remote.summaries["s1"] = "They spoke of the roof."
+    with World(server=server, cache_dir=tmp_path / "c") as world:
+        loaded(world)
+        assert "the pond" in world.turn().system
+        world.quiet()
+        assert "the roof" in world.turn("ok").system
+
+
 def test_the_restored_bytes_are_those_of_the_process_before(server: Server, tmp_path: Path) -> None:
     with World(server=server, cache_dir=tmp_path / "c") as world:
         before = world.turn().system
