@@ -133,12 +133,16 @@ def test_the_delay_is_added_to_every_request_but_health(tmp_path: Path) -> None:
         process.start(tmp_path, delay=0.2) as server,
         httpx.Client(base_url=server.url, trust_env=False) as client,
     ):
-        started = time.monotonic()
-        client.get("/health")
-        healthy = time.monotonic() - started
-        started = time.monotonic()
-        client.get("/v3/workspaces/w/queue/status")
-        assert time.monotonic() - started >= 0.2 > healthy
+
+        def quickest(path: str) -> float:
+            taken = []
+            for _ in range(4):
+                started = time.monotonic()
+                client.get(path)
+                taken.append(time.monotonic() - started)
+            return min(taken)
+
+        assert quickest("/v3/workspaces/w/queue/status") >= 0.2 > quickest("/health")
 
 
 def test_a_deleted_session_answers_404_until_a_restart_and_can_then_be_made_again(tmp_path: Path) -> None:
