@@ -89,7 +89,7 @@ class SessionManager(ThreadActor):
         table = self._table
         if table.manager is self.actor_ref:
             table.manager = None
-        gone = Context((), State.COLD, Reason.CLOSED)
+        gone = Context((), State.COLD, Reason.CLOSED if table.closed else Reason.WORKER_DIED)
         for flight in self._flights.all():
             self._flights.end(flight.job.number)
         for entry in list(table.entries.values()):
