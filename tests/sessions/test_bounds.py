@@ -374,3 +374,42 @@ def test_persons_without_a_conversation_leave_when_they_were_not_needed_for_long
         clock.advance(300.0)
         until(lambda: world.sessions.table.persons == {})
         assert world.sessions.table.bytes == 0
+
+
+def test_readers_beside_a_writer_see_whole_blocks_that_never_go_back() -> None:
+    remote = Remote({"u0": ("version 0", ["version 0"])})
+    with World(remote, dialectic_cadence=10_000) as world:
+        one(world, 0)
+        stop = threading.Event()
+        wrong: list[str] = []
+        seen: set[int] = set()
+
+        def read() -> None:
+            last = 0
+            while not stop.is_set():
+                system = world.sessions.serve(request(0, "ok")).system
+                versions = {int(word) for word in system.replace("\n", " ").split() if word.isdigit()}
+                if len(versions) != 1 or min(versions) < last:
+                    wrong.append(f"{versions} after {last}")
+                last = max(versions)
+                seen.add(last)
+                time.sleep(0.0005)
+
+        threads = [threading.Thread(target=read) for _ in range(3)]
+        for thread in threads:
+            thread.start()
+        try:
+            for version in range(1, 15):
+                remote.persons["u0"] = (f"version {version}", [f"version {version}"])
+                before = remote.count("session_context")
+                world.turn(key="s0", user="u0")
+                until(lambda before=before: remote.count("session_context") > before, 20)  # type: ignore[misc]
+                world.quiet(20)
+                fresh = world.turn("ok", key="s0", user="u0").system
+                assert f"version {version}" in fresh, "a turn after the publication gets what was published"
+        finally:
+            stop.set()
+            for thread in threads:
+                thread.join(20)
+        assert wrong == []
+        assert len(seen) > 3

@@ -98,6 +98,20 @@ def test_an_unknown_person_is_a_good_empty_layer_and_is_not_asked_about() -> Non
         assert world.remote.count("chat") == 0
 
 
+@pytest.mark.parametrize("representation", ["", "  \n", "\u200b"])
+def test_a_person_whom_the_server_has_and_knows_nothing_of_is_no_matter_of_the_budget(representation: str) -> None:
+    # As on a server whose deriver has not come to the first messages yet.
+    with World(Remote({"ann": (representation, [])}, answer=lambda query: None)) as world:
+        assert world.turn().reason is Reason.NOTHING_KNOWN
+        assert world.turn("ok").reason is Reason.NOTHING_KNOWN
+        assert world.turn(key="s2").reason is Reason.NOTHING_KNOWN
+
+
+def test_what_is_known_and_has_no_room_says_that_it_is_the_budget() -> None:
+    with World(context_tokens=20) as world:
+        assert [world.turn().reason, world.turn("ok").reason, world.turn(key="s2").reason] == [Reason.BUDGET] * 3
+
+
 def test_a_person_who_became_known_by_an_upload_is_read_again_at_the_next_turn_whatever_the_cadence() -> None:
     with World(context_cadence=50) as world:
         run(world, "hello there, who am I?", "and now?", user="new")
