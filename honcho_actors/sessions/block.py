@@ -103,6 +103,11 @@ def stable(recalled: Recalled, limits: Limits) -> str:
     return _fitted(parts, room, limits.counter)
 
 
+def says_something(recalled: Recalled, limits: Limits) -> bool:
+    """Whether there is anything to show, room or no room."""
+    return any(_parts(recalled, max(1, limits.context_tokens) * CHARS_A_TOKEN + CARD_LINE_CHARS))
+
+
 def volatile(dialectic: str, made_for: str, limits: Limits, taken: int) -> str:
     """The user-message half with its title, or "". `taken` are the tokens of the stable half; `made_for` says the
     turn."""

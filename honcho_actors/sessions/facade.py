@@ -29,6 +29,7 @@ from honcho_actors.sessions.messages import DRAIN, Forget, ForgetSaved, Load, Op
 from honcho_actors.sessions.ports import Ports
 from honcho_actors.sessions.table import (
     EPOCH,
+    FEED_LENGTH,
     P_BLOCK,
     READY_FOR,
     Block,
@@ -251,7 +252,10 @@ class Sessions:
     def count(self, turn: TurnRecord) -> None:
         """Tells the manager that this turn was served: it counts it, records its meters and starts what is due."""
         table = self._table
-        table.feed.append(turn)
+        feed = table.feed
+        if len(feed) == FEED_LENGTH:
+            table.lost += 1
+        feed.append(turn)
         if not table.woken:
             table.woken = True
             manager = table.manager
@@ -359,6 +363,7 @@ class Sessions:
             "restored": table.restored,
             "generation": table.generation,
             "uncounted_turns": len(table.feed),
+            "lost_turns": table.lost,
             "snapshots": table.snapshots,
             "manager": "running" if manager is not None and manager.is_alive() else "away",
         }

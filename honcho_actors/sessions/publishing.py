@@ -6,10 +6,11 @@ of a person of which nothing more is known holds the person's own block.
 
 from __future__ import annotations
 
-from honcho_actors.sessions.block import Limits, Recalled, made_for_turn, stable, volatile
+from honcho_actors.sessions.block import Limits, Recalled, made_for_turn, says_something, stable, volatile
 from honcho_actors.sessions.table import (
     EPOCH,
     KNOWN,
+    NO_ROOM,
     P_BLOCK,
     P_CARD,
     P_FLAGS,
@@ -49,7 +50,10 @@ def person(
         text = before[P_BLOCK][STABLE]
     else:
         text = stable(Recalled(representation, card), limits) if flags & KNOWN else ""
-    return (representation, card, made_at, flags, (text, "", made_at, 0, 0.0, 0, epoch, flags))
+    shown = flags
+    if not text and flags & KNOWN and says_something(Recalled(representation, card), limits):
+        shown |= NO_ROOM
+    return (representation, card, made_at, flags, (text, "", made_at, 0, 0.0, 0, epoch, shown))
 
 
 def block(entry: Entry, known: Person, *, made_turn: int, limits: Limits, epoch: int, text: str | None = None) -> Block:
@@ -69,6 +73,10 @@ def block(entry: Entry, known: Person, *, made_turn: int, limits: Limits, epoch:
     before = entry.block
     if before is not None and before[STABLE] == text:
         text = before[STABLE] if entry.summary else text
+    if not text and flags & KNOWN:
+        recalled = Recalled(known[P_REPRESENTATION], known[P_CARD], entry.summary)
+        if says_something(recalled, limits):
+            flags |= NO_ROOM
     beside = ""
     if entry.answer:
         beside = volatile(entry.answer, made_for_turn(entry.answered_turn), limits, limits.counter(text))

@@ -36,7 +36,9 @@ FLAGS: Final = 7
 
 KNOWN: Final = 1
 RESTORED: Final = 2
-"""Flags of a block: something is known of the person; it comes from a snapshot and was not read in this process yet."""
+NO_ROOM: Final = 4
+"""Flags of a block: the server knows the person; it comes from a snapshot and was not read in this process yet;
+something is remembered and none of it fits into the budget."""
 
 Person = tuple[str, tuple[str, ...], float, int, Block]
 """Representation, card, made_at, flags, and the block of a conversation of which nothing more is known."""
@@ -156,6 +158,8 @@ class Table:
         self.entries: dict[Key, Entry] = {}
         self.persons: dict[PersonId, Person] = {}
         self.feed: deque[TurnRecord] = deque(maxlen=FEED_LENGTH)
+        self.lost = 0
+        """Turns that were forgotten uncounted, because more waited than the feed holds."""
         self.woken = False
         self.manager: Ref[Any] | None = None
         self.generation = 0
@@ -190,6 +194,6 @@ def context_of(block: Block, now: float, volatile_max_age: float) -> Context:
     if sections:
         reason = Reason.HIT
     else:
-        reason = Reason.BUDGET if flags & KNOWN else Reason.NOTHING_KNOWN
+        reason = Reason.BUDGET if flags & NO_ROOM else Reason.NOTHING_KNOWN
     state = State.RESTORED if flags & RESTORED else State.WARM
     return Context(sections, state, reason, 0.0, age, stable, volatile)
