@@ -150,6 +150,10 @@ def whole_path(folder: Path, count: int) -> dict[str, float]:
     }
 
 
+BASE = 1_000
+"""Below it are the rows of a turn that warms the process up."""
+
+
 def fill(path: Path, messages: int, conversations: int, url: str, workspace: str) -> None:
     """A backlog, written straight into the tables: two messages a turn."""
     connection = store.open_outbox(path, MIGRATIONS).connection
@@ -159,21 +163,21 @@ def fill(path: Path, messages: int, conversations: int, url: str, workspace: str
     connection.execute("BEGIN")
     connection.executemany(
         "INSERT INTO conversation(id, server, workspace, partition, session) VALUES(?,?,?,'',?)",
-        [(number + 1, settings.server_id, workspace, f"b{number}") for number in range(conversations)],
+        [(BASE + number, settings.server_id, workspace, f"b{number}") for number in range(conversations)],
     )
     batches = messages // 2
     connection.executemany(
         "INSERT INTO batch(seq, id, conversation, key, user, audience, open, accepted, born)"
         " VALUES(?,?,?,?,'user','private',2,0,0)",
         (
-            (seq, seq.to_bytes(16, "big"), seq % conversations + 1, f"b{seq % conversations}")
+            (BASE + seq, seq.to_bytes(16, "big"), BASE + seq % conversations, f"b{seq % conversations}")
             for seq in range(1, batches + 1)
         ),
     )
     connection.executemany(
         "INSERT INTO message(conversation, batch, position, peer, text, said, metadata) VALUES(?,?,?,?,?,?,'{}')",
         (
-            (seq % conversations + 1, seq, place, ("user", "assistant")[place], text, seq * 1000 + place)
+            (BASE + seq % conversations, BASE + seq, place, ("user", "assistant")[place], text, seq * 1000 + place)
             for seq in range(1, batches + 1)
             for place in (0, 1)
         ),
@@ -248,10 +252,10 @@ def delivery(folder: Path, messages: int, conversations: int, url: str) -> dict[
 
     def with_ours(number: int) -> float:
         state = folder / f"ours-{number}"
-        store.private_directory(state)
-        fill(state / "outbox.db", messages, conversations, url, f"ours-{number}")
-        began = time.perf_counter()
-        with Rig(state, url, workspace=f"ours-{number}") as rig:
+        with Rig(state, url, workspace=f"ours-{number}") as rig:  # warm, as the SDK's client is
+            assert rig.capture.capture(Turn(session_key="warm", prompt="up")).wait("delivered", 30.0)
+            fill(state / "outbox.db", messages, conversations, url, f"ours-{number}")
+            began = time.perf_counter()
             assert rig.capture.flush(300.0)
             return messages / (time.perf_counter() - began)
 
