@@ -37,7 +37,7 @@ from honcho_actors.sessions.shelf import Shelf, filled
 from honcho_actors.sessions.table import EPOCH, FLAGS, KNOWN, P_FLAGS, STABLE, Entry, Table, flat
 from honcho_actors.sessions.turns import decide
 from honcho_actors.sessions.waiting import Waiting
-from supervision import Down, ThreadActor
+from supervision import Down, ThreadActor, Waiter
 from supervision import Reason as StopReason
 
 FAILED_LOAD_PAUSE = 30.0
@@ -113,7 +113,10 @@ class SessionManager(ThreadActor):
                 turn = feed.popleft()
             except IndexError:
                 break
-            self._served(turn)
+            try:
+                self._served(turn)
+            except Exception:  # noqa: BLE001 boundary: what one turn says or a port raises costs no other conversation
+                _log.warning("a turn could not be counted", exc_info=True)
         if feed and not table.woken:
             table.woken = self.actor_ref.cast(DRAIN)
         self._gauges()
@@ -146,6 +149,16 @@ class SessionManager(ThreadActor):
         now = self.clock.now()
         if waiter.resolved or now >= deadline or turn.key is None:
             return
+        try:
+            self._park(turn, deadline, waiter, now)
+        except Exception:  # noqa: BLE001 boundary: as for a turn that was served; and whoever waits is answered
+            _log.warning("a load could not be started", exc_info=True)
+            waiter.resolve(Context((), State.COLD, Reason.SERVER_ERROR), "result")
+        self._gauges()
+
+    def _park(self, turn: TurnRecord, deadline: float, waiter: Waiter[Context], now: float) -> None:
+        """Starts the load of a cold turn, and answers it now if there is nothing to wait for."""
+        assert turn.key is not None
         entry = None if self._waiting.full else self._shelf.entry(turn.key, turn.settings, self.clock.now())
         if entry is None:
             waiter.resolve(Context((), State.COLD, Reason.OVERLOADED), "overloaded")
@@ -163,7 +176,6 @@ class SessionManager(ThreadActor):
             if flight is not None:
                 flight.awaited = True
             self._residence.settle(entry)
-        self._gauges()
 
     def _due(self, entry: Entry, turn: TurnRecord, deadline: float = inf) -> bool:
         """Counts the turn and starts what it makes due. True when the turn was substantive."""

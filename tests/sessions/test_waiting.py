@@ -237,6 +237,25 @@ def test_a_worker_that_reports_twice_or_never_started_harms_nothing() -> None:
         assert world.gauge("late_results_total", kind="refresh") == 1
 
 
+def test_a_port_that_raises_costs_its_own_conversation_and_nobody_else() -> None:
+    def established(session: Any) -> bool:
+        if session.key == "bad":
+            raise RuntimeError("a port with a fault")
+        return False
+
+    remote, gate = held()
+    gate.set()
+    with World(remote, established=established) as world:
+        for _ in range(6):
+            start = time.monotonic()
+            assert world.turn(key="bad", user="u1").reason in (Reason.SERVER_ERROR, Reason.LOADING)
+            assert time.monotonic() - start < 1.0
+            assert "tomatoes" in world.turn(key="good").system
+            world.quiet()
+        assert world.sessions.status()["generation"] == 1
+        emptied(world)
+
+
 def test_a_waiter_is_answered_when_the_loop_is_blocked_and_the_next_loop_serves() -> None:
     remote, gate = held()
     with World(remote, heartbeat=0.4) as world, ThreadPoolExecutor(2) as pool:
