@@ -134,9 +134,9 @@ class Host:
                 raise NoProc(f"the runtime {self.name!r} is closed")
             if len(self.given_up) >= self.max_abandoned:
                 raise TooManyAbandoned(f"{len(self.given_up)} abandoned actors have not ended; nothing more is started")
+            self.lives[life] = None  # before anybody can find it by its name, and end it
             if birth.name is not None:
                 self.registry.register(birth.name, life.ref)
-            self.lives[life] = None
             if birth.watchdog is not None:
                 life.watchdog = birth.watchdog
                 self._watch(life)

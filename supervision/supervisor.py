@@ -258,9 +258,9 @@ def launch_supervisor(host: Host, birth: Birth, path: str, tree: TreeSpec | None
     try:
         if host.closing:
             raise NoProc(f"the runtime {host.name!r} is closed")
+        host.lives[life] = None  # before anybody can find it by its name, and end it
         if birth.name is not None:
             host.registry.register(birth.name, life.ref)
-        host.lives[life] = None
         if tree is not None:
             if not host.post(life.boot, tree, handshake):
                 raise NoProc(f"the runtime {host.name!r} is closed")
