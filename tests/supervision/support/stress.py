@@ -82,6 +82,8 @@ class Result:
     wrong: int = 0
     ends: int = 0
     left: int = 0
+    leftovers: str = ""
+    """Names of what was left."""
 
 
 @dataclass
@@ -144,7 +146,7 @@ class _Asker:
 
 def storm(kind: str, *, seconds: float, asks: int = 0, seed: int = 1, switch: float | None = None) -> Result:
     """Lets askers and enders loose on a supervised tree for so many seconds, or until so many asks have been made."""
-    before = threading.active_count()
+    before = set(threading.enumerate())
     interval = sys.getswitchinterval()
     result = Result(kind)
     if switch is not None:
@@ -154,9 +156,11 @@ def storm(kind: str, *, seconds: float, asks: int = 0, seed: int = 1, switch: fl
     finally:
         sys.setswitchinterval(interval)
     deadline = time.monotonic() + 5.0
-    while threading.active_count() > before and time.monotonic() < deadline:
+    while set(threading.enumerate()) - before and time.monotonic() < deadline:
         time.sleep(0.005)
-    result.left += max(0, threading.active_count() - before)
+    threads = sorted(thread.name for thread in set(threading.enumerate()) - before)
+    result.left += len(threads)
+    result.leftovers = " ".join([result.leftovers, *threads]).strip()
     return result
 
 
@@ -194,6 +198,7 @@ def _storm(result: Result, kind: str, seconds: float, asks: int, seed: int) -> N
     sup.stop(10.0)
     rt.close(10.0)
     result.left += len(rt.lives)
+    result.leftovers = " ".join(f"{life.label}({life.reason}, {life.closed})" for life in list(rt.lives))
 
 
 def _end(ref: Any, rng: random.Random) -> None:
