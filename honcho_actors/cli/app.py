@@ -115,3 +115,63 @@ def status(state_dir: StateDir = None, as_json: AsJson = False) -> int:
     from honcho_actors.cli.status import status as command
 
     return command(state_dir=state_dir, as_json=as_json)
+
+
+@app.command(epilog="Example: honcho-actors sessions --limit 20")
+def sessions(
+    state_dir: StateDir = None,
+    limit: Annotated[int, typer.Option(help="At most so many.", min=1, max=10_000)] = 100,
+    as_json: AsJson = False,
+) -> int:
+    """The conversations that the running process keeps ready. What is not here may still be on the server."""
+    from honcho_actors.cli.inspect import sessions as command
+
+    return command(state_dir=state_dir, limit=limit, as_json=as_json)
+
+
+@app.command(epilog="Example: honcho-actors tree")
+def tree(state_dir: StateDir = None, as_json: AsJson = False) -> int:
+    """The supervision tree of the running process."""
+    from honcho_actors.cli.inspect import tree as command
+
+    return command(state_dir=state_dir, as_json=as_json)
+
+
+@app.command(epilog="Example: honcho-actors outbox --json")
+def outbox(state_dir: StateDir = None, as_json: AsJson = False) -> int:
+    """What the running process has still to deliver, and why it waits."""
+    from honcho_actors.cli.inspect import outbox as command
+
+    return command(state_dir=state_dir, as_json=as_json)
+
+
+@app.command(epilog="Example: honcho-actors settings --toml > honcho-actors.toml")
+def settings(
+    state_dir: StateDir = None,
+    as_json: AsJson = False,
+    toml: Annotated[bool, typer.Option("--toml", help="A commented file that changes nothing.")] = False,
+    schema: Annotated[bool, typer.Option("--schema", help="JSON Schema of that file.")] = False,
+) -> int:
+    """Every setting: its value, where it came from, and what lost."""
+    from honcho_actors.cli.inspect import settings as command
+
+    return command(state_dir=state_dir, as_json=as_json, toml=toml, schema=schema)
+
+
+Timeout = Annotated[float, typer.Option(help="Total seconds for the one request.", min=0.1, max=600.0)]
+
+
+@app.command(epilog="Example: honcho-actors ping --timeout 2")
+def ping(timeout: Timeout = 5.0, as_json: AsJson = False) -> int:
+    """Asks the server once, from this process, and says how long it took."""
+    from honcho_actors.cli.doctor import ping as command
+
+    return command(timeout=timeout, as_json=as_json)
+
+
+@app.command(epilog="Example: honcho-actors doctor")
+def doctor(state_dir: StateDir = None, timeout: Timeout = 5.0, as_json: AsJson = False) -> int:
+    """What is wrong, each with what to do about it."""
+    from honcho_actors.cli.doctor import doctor as command
+
+    return command(state_dir=state_dir, timeout=timeout, as_json=as_json)
