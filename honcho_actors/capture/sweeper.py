@@ -118,6 +118,7 @@ class Sweeper(TaskActor):
                 self._read()
             case Sweep():
                 self._read()
+                self._count_copies()  # what a predecessor left to be counted
                 self._later(self._sweep())
                 self.send_after(self._core.ports.sweep_every, Sweep())
             case CountCopies():

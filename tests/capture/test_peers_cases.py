@@ -8,8 +8,10 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from typing import Any
 
 from honcho_actors.model import ReceiptState
+from tests.capture.test_field_cases_e import until
 from tests.support.capture_rig import Rig, said, stored, texts, turn
 from tests.support.shared_faults import faults
 
@@ -61,6 +63,8 @@ def test_slow_initialisation_delivers_6_of_6_turns_that_came_before_it_ended(
 CHILD = """
 import sys, time
 from pathlib import Path
+from typing import Any
+from tests.capture.test_field_cases_e import until
 from tests.support.capture_rig import Rig, turn
 with Rig(Path(sys.argv[1]), sys.argv[2], workspace=sys.argv[3]) as rig:
     for number in range(15):
@@ -105,3 +109,16 @@ def test_a_commit_later_than_the_settle_time_is_noticed_counted_and_named(
     deliveries = [message["metadata"]["delivery_id"] for message in stored(honcho, "s", workspace)]
     assert len(deliveries) == 4
     assert len(set(deliveries)) == 1
+
+
+def test_a_double_that_comes_while_nobody_runs_is_counted_by_the_next_process(
+    honcho: str, workspace: str, state: Path
+) -> None:
+    late = [{"fault": "late_commit", "on": ["add_messages"], "delay": 1.5, "times": 1}]
+    with faults(honcho, late) as proxy:
+        more: Any = {"settle_time": 0.3, "delivery_timeout": 0.2}
+        with Rig(state, proxy.url, workspace=workspace, **more) as rig:
+            assert rig.capture.capture(turn(1)).wait("delivered", 10.0) is ReceiptState.DELIVERED
+        time.sleep(1.6)
+        with Rig(state, proxy.url, workspace=workspace, **more) as rig:
+            assert until(lambda: rig.capture.status().get("doubled") == 2, 15.0)
