@@ -19,7 +19,7 @@ from typing import Any, Final
 import httpx
 
 from honcho_actors.cli import out
-from honcho_actors.cli.processes import ProcessFailed, start_server
+from honcho_actors.cli.processes import ProcessFailed, in_order_when_told_to_end, start_server
 from honcho_actors.cli.status import reason_off
 from honcho_actors.host.prompt import Prompt, compose_prompt
 from honcho_actors.model import Turn, TurnRequest
@@ -82,6 +82,7 @@ def chat(*, user: str, session: str, model: str | None, as_json: bool) -> int:
     settings = Settings.load()
     asked = Model.configured(model)
     with ExitStack() as stack:
+        stack.enter_context(in_order_when_told_to_end())
         if not settings.configured:
             if settings.base_url is None and any(problem.field == "base_url" for problem in settings.problems):
                 out.usage(reason_off(settings))
@@ -120,7 +121,10 @@ def chat(*, user: str, session: str, model: str | None, as_json: bool) -> int:
             if answer is not None:
                 history.append({"role": "assistant", "content": answer})
         flushed = memory.flush(FLUSH_TIMEOUT)
-    if not flushed:
+        trouble = memory.status().outbox.get("trouble")
+    if trouble:
+        out.complain(f"not everything was kept: {trouble}")
+    elif not flushed:
         out.complain("not everything was delivered; it is kept and goes out with the next start")
     return out.FINE if flushed else out.NOT_FINE
 

@@ -14,7 +14,6 @@ import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
@@ -22,38 +21,25 @@ import httpx
 from prometheus_client.parser import text_string_to_metric_families
 
 from honcho_actors.cli import out, transcript
-from honcho_actors.cli.processes import ProcessFailed, Proxy, Runtime, Upstream, start_server
+from honcho_actors.cli.processes import (
+    ProcessFailed,
+    Proxy,
+    Runtime,
+    Upstream,
+    in_order_when_told_to_end,
+    start_server,
+)
 from honcho_actors.cli.reading import Counted, ServerReader, Unreadable
 from honcho_actors.cli.screen import Row, Screen
 from honcho_actors.cli.status import reason_off
-from honcho_actors.cli.transcript import Conversation, Exchange, Transcript
+from honcho_actors.cli.story import Step, Story, story
+from honcho_actors.cli.transcript import Transcript
 from honcho_actors.sessions.budget import utf8_thirds
 from honcho_actors.settings import Settings
 
 BUDGET: Final = 3.0
-OUTAGE_TURNS: Final = 3
 DELIVERED_WITHIN: Final = 40.0
 SETTLE_TIME: Final = 2.0
-
-
-@dataclass(frozen=True, slots=True)
-class Step:
-    """One turn of the story; `exchange=None` only reads, as a host does for a turn whose answer is still to come."""
-
-    conversation: Conversation
-    exchange: Exchange | None
-    query: str
-
-
-@dataclass(frozen=True, slots=True)
-class Story:
-    """The turns by phase."""
-
-    known: tuple[Step, ...]
-    new_conversation: tuple[Step, ...]
-    outage: tuple[Step, ...]
-    recovered: tuple[Step, ...]
-    restarted: tuple[Step, ...]
 
 
 def demo(*, transcript: Path | None, as_json: bool, delay: float, pace: float, keep: Path | None) -> int:
@@ -68,16 +54,17 @@ def demo(*, transcript: Path | None, as_json: bool, delay: float, pace: float, k
             keep.mkdir(mode=0o700, parents=True)
         except OSError as error:
             out.usage(f"the directory {keep} cannot be made: {(error.strerror or 'error').lower()}")
-    folder = keep if keep is not None else Path(tempfile.mkdtemp(prefix="honcho-actors-demo-"))
     screen = Screen(quiet=as_json)
-    try:
-        result = _Demo(told, settings, folder, screen, delay, pace).run()
-    except (ProcessFailed, Unreadable) as error:
-        raise out.Stop(str(error), out.USAGE) from None
-    finally:
-        screen.pause()
-        if keep is None:
-            shutil.rmtree(folder, ignore_errors=True)
+    with in_order_when_told_to_end():
+        folder = keep if keep is not None else Path(tempfile.mkdtemp(prefix="honcho-actors-demo-"))
+        try:
+            result = _Demo(told, settings, folder, screen, delay, pace).run()
+        except (ProcessFailed, Unreadable) as error:
+            raise out.Stop(str(error), out.USAGE) from None
+        finally:
+            screen.pause()
+            if keep is None:
+                shutil.rmtree(folder, ignore_errors=True)
     if as_json:
         out.emit_json(result)
     return out.FINE if result["exact"] else out.NOT_FINE
@@ -88,35 +75,6 @@ def _read(path: Path | None) -> Transcript:
         return transcript.read(path if path is not None else transcript.bundled())
     except transcript.Unusable as error:
         out.usage(str(error))
-
-
-def story(told: Transcript) -> Story:
-    """Cuts the turns into phases: the last one is kept for after the restart, up to three before it for the outage."""
-    conversations = told.conversations
-    steps = [
-        Step(conversation, exchange, exchange.prompt[-1] if exchange.prompt else "")
-        for conversation in conversations
-        for exchange in conversation.turns
-    ]
-    last = conversations[-1]
-    restarted = [Step(last, None, "Where were we?")]
-    if len(last.turns) > 1:
-        restarted.append(steps.pop())
-    recovered = [steps.pop()] if len(steps) > OUTAGE_TURNS + 2 else []
-    outage = [steps.pop() for _ in range(min(OUTAGE_TURNS, max(0, len(steps) - 1)))][::-1]
-    first = next((index for index, step in enumerate(steps) if _is_known_person(steps[:index], step)), len(steps))
-    fresh = steps[first:]
-    if not fresh:  # one conversation alone: the same person opens another, which is read and not written
-        user = conversations[0].user
-        fresh = [Step(Conversation("another-conversation", user, ()), None, "Hello again, it's me.")]
-        outage = outage or [Step(last, None, "Are you still there?")]
-    return Story(tuple(steps[:first]), tuple(fresh), tuple(outage), tuple(recovered), tuple(restarted))
-
-
-def _is_known_person(before: list[Step], step: Step) -> bool:
-    return any(one.conversation.user == step.conversation.user for one in before) and all(
-        one.conversation.key != step.conversation.key for one in before
-    )
 
 
 class _Demo:

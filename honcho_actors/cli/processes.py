@@ -15,10 +15,12 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
-from types import TracebackType
+from types import FrameType, TracebackType
 from typing import Any, Final, Protocol, Self
+
+from honcho_actors.cli import out
 
 STARTED_WITHIN: Final = 60.0
 ENDED_WITHIN: Final = 8.0
@@ -33,6 +35,21 @@ def clean_environment(home: Path, **extra: str) -> dict[str, str]:
     dropped = ("HONCHO_", "XDG_", "http_proxy", "https_proxy", "HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "OPENAI_")
     kept = {name: value for name, value in os.environ.items() if not name.startswith(dropped)}
     return {**kept, "HOME": str(home), "PYTHONUNBUFFERED": "1", **extra}
+
+
+@contextlib.contextmanager
+def in_order_when_told_to_end() -> Iterator[None]:
+    """SIGTERM ends the command by way of its clean-up, which no second one cuts short: no process and no file stays."""
+
+    def stop(number: int, frame: FrameType | None) -> None:
+        signal.signal(number, signal.SIG_IGN)
+        raise out.Stop("", 128 + number)
+
+    before = signal.signal(signal.SIGTERM, stop)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
 
 
 class _Process:
@@ -76,6 +93,15 @@ class _Process:
                     stream.close()
         return int(self.process.returncode)
 
+    @contextlib.contextmanager
+    def ended_on_failure(self) -> Iterator[None]:
+        """While it starts: whatever comes in between, an interrupt too, the process does not stay behind."""
+        try:
+            yield
+        except BaseException:
+            self.end()
+            raise
+
     def __enter__(self) -> Self:
         return self
 
@@ -107,12 +133,12 @@ class Proxy(_Process):
             stdout=subprocess.DEVNULL,
         )
         end = time.monotonic() + STARTED_WITHIN
-        while not ready.exists():
-            if not self.is_running or time.monotonic() > end:
-                self.end()
-                raise ProcessFailed(f"the way to the server did not open: {self.last_words() or 'no reason given'}")
-            time.sleep(0.02)
-        self.url = str(json.loads(ready.read_text())["url"]).rstrip("/")
+        with self.ended_on_failure():
+            while not ready.exists():
+                if not self.is_running or time.monotonic() > end:
+                    raise ProcessFailed(f"the way to the server did not open: {self.last_words() or 'no reason given'}")
+                time.sleep(0.02)
+            self.url = str(json.loads(ready.read_text())["url"]).rstrip("/")
 
     def kill(self) -> int:
         return self.end(signal.SIGKILL)
@@ -150,8 +176,9 @@ class Runtime(_Process):
             bufsize=1,
         )
         self._lines: queue.SimpleQueue[dict[str, Any] | None] = queue.SimpleQueue()
-        threading.Thread(target=self._listen, name="runtime-answers", daemon=True).start()
-        self.hello = self._next(STARTED_WITHIN)
+        with self.ended_on_failure():
+            threading.Thread(target=self._listen, name="runtime-answers", daemon=True).start()
+            self.hello = self._next(STARTED_WITHIN)
 
     def ask(self, do: str, *, within: float = 15.0, **arguments: Any) -> dict[str, Any]:
         """Asks for one thing and gives the answer. Raises `ProcessFailed` when the process does not answer."""

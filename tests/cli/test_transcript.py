@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from honcho_actors.cli.demo import story
+from honcho_actors.cli.story import story
 from honcho_actors.cli.transcript import Transcript, Unusable, bundled, read
 
 
