@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 import secrets
 import shutil
+import socket
 import tempfile
 import time
 from collections.abc import Iterator
@@ -33,13 +34,16 @@ from honcho_actors.cli.reading import Counted, ServerReader, Unreadable
 from honcho_actors.cli.screen import Row, Screen
 from honcho_actors.cli.status import reason_off
 from honcho_actors.cli.story import Step, Story, story
-from honcho_actors.cli.transcript import Transcript
+from honcho_actors.cli.transcript import MOST_LINE_CHARS, Transcript
+from honcho_actors.honcho.endpoint import BadEndpoint, all_private, parse_endpoint
+from honcho_actors.privacy import egress
 from honcho_actors.sessions.budget import utf8_thirds
 from honcho_actors.settings import Settings
 
 BUDGET: Final = 3.0
 DELIVERED_WITHIN: Final = 40.0
 SETTLE_TIME: Final = 2.0
+WITHHELD: Final = "(withheld: it holds a credential)"
 
 
 def demo(*, transcript: Path | None, as_json: bool, delay: float, pace: float, keep: Path | None) -> int:
@@ -48,6 +52,8 @@ def demo(*, transcript: Path | None, as_json: bool, delay: float, pace: float, k
     settings = Settings.load()
     if not settings.configured and any(problem.field == "base_url" for problem in settings.problems):
         out.usage(reason_off(settings))
+    if settings.configured:
+        _may_be_asked(settings)
     if keep is not None:
         keep = keep.absolute()
         try:
@@ -77,6 +83,27 @@ def _read(path: Path | None) -> Transcript:
         out.usage(str(error))
 
 
+def _may_be_asked(settings: Settings) -> None:
+    """The reader and the way to the server stand outside the runtime's client, and keep its rule: the key and what was
+    said go over plain http to private addresses alone."""
+    endpoint = parse_endpoint(settings.server_url, settings.api_key)
+    if isinstance(endpoint, BadEndpoint):
+        out.usage(f"the server at {settings.server_url} is not asked: {endpoint.problem}")
+    if not endpoint.demands_private:
+        return
+    try:
+        found = socket.getaddrinfo(endpoint.host, endpoint.port, type=socket.SOCK_STREAM)
+    except OSError:
+        out.usage(f"the server at {settings.server_url} is not found: its name has no address")
+    if not all_private(str(one[4][0]) for one in found):
+        out.usage(f"the server at {settings.server_url} is not asked: https is demanded off private networks")
+
+
+def _is_withheld(text: str) -> bool:
+    """Whether the runtime's gate keeps this text here: what it withholds is not looked for on the server."""
+    return isinstance(egress.verdict(text, MOST_LINE_CHARS), egress.Withheld)
+
+
 class _Demo:
     """The story as it runs: processes, what was handed over so far, what was seen."""
 
@@ -91,6 +118,7 @@ class _Demo:
         self._pace = pace
         self._said: dict[str, list[tuple[str, str]]] = {}
         self._not_taken: list[str] = []
+        self._withheld = 0
         self._scrapes: list[dict[tuple[str, str], float]] = []
         self._pids: list[int] = []
         self._workspace = f"honcho-actors-demo-{secrets.token_hex(3)}"
@@ -182,12 +210,14 @@ class _Demo:
                 **whose,
             )
             state = str(receipt["state"])
-            if state != "skipped":
-                said = self._said.setdefault(conversation.key, [])
-                said += [("user", text) for text in exchange.prompt]
-                said += [("assistant", exchange.answer)] if exchange.answer is not None else []
-            else:
+            texts = [("user", text) for text in exchange.prompt]
+            texts += [("assistant", exchange.answer)] if exchange.answer is not None else []
+            kept = [one for one in texts if not _is_withheld(one[1])]
+            if state == "skipped" and kept:
                 self._not_taken.append(f"{conversation.key}: {state} ({receipt['reason']})")
+            else:
+                self._said.setdefault(conversation.key, []).extend(kept)
+                self._withheld += len(texts) - len(kept)
         row = Row(
             len(self._screen.rows) + 1,
             conversation.key,
@@ -196,7 +226,7 @@ class _Demo:
             round(found["waited"] * 1000, 1),
             found["age"],
             utf8_thirds(found["system"]) + utf8_thirds(found["user_message"]),
-            step.query,
+            WITHHELD if _is_withheld(step.query) else step.query,
             state,
         )
         self._screen.row(row)
@@ -345,6 +375,7 @@ class _Demo:
             "utterances": self._told.count,
             "skipped_lines": list(self._told.skipped),
             "not_taken": self._not_taken,
+            "withheld": self._withheld,
             "turns": paths,
             "turns_shown": len(self._screen.rows),
             "longest_warm_wait_ms": waits[-1] if waits else None,
@@ -379,6 +410,11 @@ class _Demo:
                 ("first turn after the restart", f"{restart['first_path']}, {restart['first_wait_ms']} ms"),
                 ("deliveries", f"{result['delivered']} in {result['requests']} requests altogether (metrics)"),
                 ("on the server", f"{held} of {said} messages, {order} (read from the server)"),
+                *(
+                    [("withheld", f"{self._withheld} of what was said: a credential stays here")]
+                    if self._withheld
+                    else []
+                ),
             ],
         )
         return result

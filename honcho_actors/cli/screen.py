@@ -16,6 +16,8 @@ from rich.text import Text
 
 COLUMNS = ("turn", "conversation", "path", "reason", "waited ms", "age s", "block tokens", "said")
 _WIDTHS = (4, 14, 9, 14, 9, 6, 12, 44)
+_LEAST = (4, 12, 8, 13, 6, 5, 6, 10)
+"""Columns of a terminal; what is said takes what is left."""
 _COLOURS = {"warm": "green", "restored": "cyan", "cold": "yellow", "off": "red"}
 ROWS_SHOWN = 12
 
@@ -61,6 +63,7 @@ class Screen:
         self._rows: list[Row] = []
         self._shown: list[Row] = []
         self._live: Live | None = None
+        self._headed = False
         self.rows = self._rows
         self.phases: list[str] = []
 
@@ -75,16 +78,17 @@ class Screen:
         self.phases.append(name)
         self._console.print()
         self._console.print(Text(f"== {text}", style="bold"))
-        if not self._console.is_terminal:
-            self._console.print(
-                Text("  ".join(name.ljust(width) for name, width in zip(COLUMNS, _WIDTHS, strict=True)).rstrip())
-            )
+        self._headed = False
 
     def row(self, row: Row) -> None:
         """A turn was served."""
         self._rows.append(row)
         self._shown.append(row)
         if not self._console.is_terminal:
+            if not self._headed:
+                head = "  ".join(name.ljust(width) for name, width in zip(COLUMNS, _WIDTHS, strict=True))
+                self._console.print(Text(head.rstrip()))
+                self._headed = True
             line = "  ".join(cell.ljust(width) for cell, width in zip(row.cells(), _WIDTHS, strict=True))
             self._console.print(Text(line.rstrip()))
             return
@@ -113,10 +117,16 @@ class Screen:
         return [asdict(row) for row in self._rows]
 
     def _table(self) -> Table:
-        table = Table(box=None, pad_edge=False, expand=False)
-        for name in COLUMNS:
+        table = Table(box=None, pad_edge=False, expand=False, padding=(0, 1))
+        for name, least in zip(COLUMNS, _LEAST, strict=True):
             right = name in ("turn", "waited ms", "age s", "block tokens")
-            table.add_column(name, justify="right" if right else "left", no_wrap=True)
+            table.add_column(
+                name.replace(" ", "\n"),
+                justify="right" if right else "left",
+                no_wrap=True,
+                min_width=least,
+                overflow="ellipsis",
+            )
         for row in self._shown[-ROWS_SHOWN:]:
             cells: list[str | Text] = list(row.cells())
             cells[2] = Text(row.path, style=_COLOURS.get(row.path, ""))
