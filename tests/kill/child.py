@@ -28,6 +28,8 @@ class Life:
     numbers: dict[str, int]
     """The next turn of each conversation."""
     settle: float
+    timeout: float = 1.5
+    """Of its requests."""
     drain: float = 0.0
     """Above 0: capture nothing, deliver for so many seconds, and end in order."""
 
@@ -44,8 +46,8 @@ def live(life: Life, pipe: int) -> None:
         wrap=lambda client: Stopped(client, announcer, life.point),
         ports={"retry": RETRY},
         settle_time=life.settle,
-        delivery_timeout=1.5,
-        request_timeout=1.5,
+        delivery_timeout=life.timeout,
+        request_timeout=life.timeout,
     ) as rig:
         announcer.say("UP")
         if life.drain:

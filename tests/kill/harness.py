@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import argparse
 import collections
+import contextlib
 import itertools
 import json
 import os
@@ -20,6 +21,7 @@ import signal
 import sys
 import tempfile
 import time
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -34,7 +36,23 @@ THEIRS = [f"companion-{number}" for number in range(3)]
 SESSIONS = OURS + THEIRS
 SETTLE = 1.2
 HELD = 0.45
-"""Longest that a request is held before it is forwarded: well below SETTLE."""
+"""Longest that a request is held before it is forwarded: well below every settle time."""
+
+
+@dataclass(frozen=True, slots=True)
+class Pace:
+    """How long things may take: a server that answers in 0.2 s at best needs longer than the embedded one."""
+
+    settle: float = SETTLE
+    timeout: float = 1.5
+    """Of the child's requests."""
+    patience: float = 4.0
+    """For the state that a life is aimed at."""
+    drain: float = 120.0
+
+
+SLOW = Pace(settle=5.0, timeout=4.0, patience=9.0, drain=180.0)
+"""For a server that is not ours."""
 
 
 def weather(seed: int) -> list[dict[str, Any]]:
@@ -140,8 +158,9 @@ class Child:
 class Companion:
     """A second process on the same directory, now and then: it outlives some of the others, and is killed too."""
 
-    def __init__(self, folder: Path, workspace: str, dice: random.Random, run: Run) -> None:
+    def __init__(self, folder: Path, workspace: str, dice: random.Random, run: Run, pace: Pace) -> None:
         self._folder, self._workspace, self._dice, self._run = folder, workspace, dice, run
+        self._pace = pace
         self._child: Child | None = None
         self._lives = 0
         self.kills = 0
@@ -152,8 +171,9 @@ class Companion:
             self.end()
         elif self._child is None and self._dice.random() < 0.3:
             numbers = {session: self._run.numbers[session] for session in THEIRS}
+            seed, pace = self._dice.randrange(1 << 30), self._pace
             life = Life(
-                self._folder, url, self._workspace, points.MOMENT, self._dice.randrange(1 << 30), numbers, SETTLE
+                self._folder, url, self._workspace, points.MOMENT, seed, numbers, pace.settle, timeout=pace.timeout
             )
             self._child, self._lives = Child(life, self._run), self._dice.randrange(2, 6)
         elif self._child is not None:
@@ -190,9 +210,10 @@ def one_life(
     upstream: str,
     workspace: str,
     companion: Companion,
+    patience: float,
 ) -> str:
     """Waits for the moment of this life's end; returns the state in which it is to be killed."""
-    until = time.monotonic() + 4.0
+    until = time.monotonic() + patience
     while not child.up and time.monotonic() < until:
         child.hear(0.05)
     if point == points.MOMENT:
@@ -276,37 +297,68 @@ def judge(run: Run, upstream: str, workspace: str) -> dict[str, int]:
     return {"lost": lost, "duplicated": duplicated, "reordered": reordered, "found": found}
 
 
-def run_kills(kills: int, seed: int, *, least: int, seconds: float) -> dict[str, Any]:
+@contextlib.contextmanager
+def standing(url: str | None, data: Path) -> Iterator[str]:
+    """The address of the server: the one that is given, or an embedded one for as long as this lasts."""
+    if url:
+        yield url
+    else:
+        with server(data) as honcho:
+            yield honcho.url
+
+
+def run_kills(kills: int, seed: int, *, least: int, seconds: float, upstream: str | None = None) -> dict[str, Any]:
     """The whole run; ends early, and says so, when its time is up."""
+    pace = SLOW if upstream else Pace()
     dice = random.Random(seed)
     run = Run()
     began = time.monotonic()
     with tempfile.TemporaryDirectory(prefix="kill-") as scratch:
         folder = Path(scratch)
-        workspace = f"kill-{seed}"
-        with server(folder / "server") as honcho, FaultProxyProcess(honcho.url) as proxy:
-            companion = Companion(folder / "state", workspace, dice, run)
+        workspace = f"kill-{seed}-{time.time_ns():x}" if upstream else f"kill-{seed}"
+        with standing(upstream, folder / "server") as honcho, FaultProxyProcess(honcho) as proxy:
+            companion = Companion(folder / "state", workspace, dice, run, pace)
             done = 0
             while done < kills and time.monotonic() - began < seconds:
                 point = aim(done, dice, run, least)
                 proxy.plan(directed_rules(point, done), seed=seed * 100_003 + done)
                 companion.before_life(proxy.url, point)
                 numbers = {session: run.numbers[session] for session in OURS}
-                life = Life(folder / "state", proxy.url, workspace, point, dice.randrange(1 << 30), numbers, SETTLE)
+                life = Life(
+                    folder / "state",
+                    proxy.url,
+                    workspace,
+                    point,
+                    dice.randrange(1 << 30),
+                    numbers,
+                    pace.settle,
+                    timeout=pace.timeout,
+                )
                 child = Child(life, run)
-                state = one_life(child, point, dice, proxy, honcho.url, workspace, companion)
+                state = one_life(child, point, dice, proxy, honcho, workspace, companion, pace.patience)
                 child.kill()
                 run.histogram[state] += 1
                 done += 1
             companion.end()
             run.held = _fired(proxy)
             proxy.plan([])
-            life = Life(folder / "state", proxy.url, workspace, "", 0, {}, SETTLE, drain=120.0)
+            life = Life(
+                folder / "state",
+                proxy.url,
+                workspace,
+                "",
+                0,
+                {},
+                pace.settle,
+                drain=pace.drain,
+                timeout=pace.timeout,
+            )
             child = Child(life, run)
             code = child.wait()
-            verdict = judge(run, honcho.url, workspace)
+            verdict = judge(run, honcho, workspace)
             result = {
                 "kills": done,
+                "workspace": workspace,
                 "companions_killed": companion.kills,
                 "seconds": round(time.monotonic() - began, 1),
                 "histogram": dict(sorted(run.histogram.items())),
@@ -324,9 +376,10 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=7)
     parser.add_argument("--least", type=int, default=50, help="kills in each of the four states that matter most")
     parser.add_argument("--seconds", type=float, default=540.0, help="longest time of the run")
+    parser.add_argument("--upstream", help="address of a server that runs already; otherwise an embedded one")
     parser.add_argument("--json", action="store_true")
     given = parser.parse_args()
-    result = run_kills(given.kills, given.seed, least=given.least, seconds=given.seconds)
+    result = run_kills(given.kills, given.seed, least=given.least, seconds=given.seconds, upstream=given.upstream)
     if given.json:
         print(json.dumps(result))
     else:
