@@ -123,7 +123,7 @@ def chat(*, user: str, session: str, model: str | None, as_json: bool) -> int:
         flushed = memory.flush(FLUSH_TIMEOUT)
         trouble = memory.status().outbox.get("trouble")
     if trouble:
-        out.complain(f"not everything was kept: {trouble}")
+        out.complain(f"not everything was kept, since the outbox cannot be written: {trouble}")
     elif not flushed:
         out.complain("not everything was delivered; it is kept and goes out with the next start")
     return out.FINE if flushed else out.NOT_FINE

@@ -83,11 +83,13 @@ def start(
                 env={**os.environ, **(environment or {})},
             )
         deadline = time.monotonic() + timeout
-        while not ready.exists():
-            if process.poll() is not None or time.monotonic() > deadline:
-                process.kill()
-                process.wait()
-                detail = said.read_text("utf-8", "replace").strip() or "no word from the server"
-                raise DidNotStart(detail)
-            time.sleep(0.01)
+        try:
+            while not ready.exists():
+                if process.poll() is not None or time.monotonic() > deadline:
+                    raise DidNotStart(said.read_text("utf-8", "replace").strip() or "no word from the server")
+                time.sleep(0.01)
+        except BaseException:  # an interrupt, too, leaves no server behind
+            process.kill()
+            process.wait()
+            raise
         return Handle(ready.read_text("utf-8").strip(), process.pid, process)

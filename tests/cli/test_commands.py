@@ -241,6 +241,15 @@ class TestChat:
     def test_a_wrong_base_url_is_one_sentence_and_exit_2(self, inside: Command) -> None:
         assert "HONCHO_URL cannot be used" in sentence(inside("chat", HONCHO_URL="localhost:8000"), 2)
 
+    def test_what_could_not_be_kept_is_not_said_to_be_kept(self, command: Command, server: str, tmp_path: Path) -> None:
+        (tmp_path / "file").write_text("")
+        finished = command(
+            "chat", stdin="hello there\n", HONCHO_URL=server, HONCHO_ACTORS_STATE_DIR=str(tmp_path / "file" / "inside")
+        )
+        assert finished.returncode == 1
+        assert "not everything was kept, since the outbox cannot be written" in finished.stderr
+        assert "it is kept" not in finished.stderr
+
     def test_a_model_that_is_away_costs_the_answer_and_not_the_chat(self, command: Command, server: str) -> None:
         finished = command(
             "chat",

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import os
+import re
+import signal
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -182,6 +184,55 @@ def test_every_utterance_of_a_long_conversation_is_captured_once_and_in_order(
         assert [message.peer_id for message in held[conversation.key]] == roles
 
 
+@pytest.mark.timeout(90)
+def test_a_text_with_a_credential_stays_here_and_the_rest_is_exact(tmp_path: Path, temporary: Path) -> None:
+    secret = "sk-" + "proj-" + "Zx9" * 16
+    said = [
+        "I have a boat in Vlieter.",
+        "Noted.",
+        f"use {secret} please",
+        "I will not say it again.",
+        "Thanks.",
+        "Bye.",
+    ]
+    path = tmp_path / "talk.jsonl"
+    path.write_text(
+        "".join(
+            json.dumps({"role": "assistant" if number % 2 else "user", "content": text}) + "\n"
+            for number, text in enumerate(said)
+        )
+    )
+    finished = run(
+        "--json", "--transcript", str(path), "--pace", "0", "--delay", "0", temporary=temporary, HOME=str(tmp_path)
+    )
+    assert finished.returncode == 0, finished.stderr
+    result = json.loads(finished.stdout)
+    assert (result["exact"], result["withheld"]) == (True, 1)
+    assert [(one["said"], one["held"]) for one in result["server"]] == [(5, 5)]
+    assert secret not in finished.stdout + finished.stderr
+
+
+@pytest.mark.timeout(90)
+def test_a_signal_to_end_leaves_no_process_and_no_file_behind(tmp_path: Path, temporary: Path) -> None:
+    kept = {name: value for name, value in os.environ.items() if not name.startswith(("HONCHO_", "XDG_"))}
+    process = subprocess.Popen(
+        [sys.executable, "-m", "honcho_actors.cli", "demo", "--delay", "0"],
+        env={**kept, "TMPDIR": str(temporary), "HOME": str(tmp_path), "PYTHONUNBUFFERED": "1"},
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    with process:
+        assert process.stdout is not None
+        started = [process.stdout.readline(), process.stdout.readline()]
+        pids = [int(found[1]) for line in started if (found := re.search(r"process (\d+)", line))]
+        process.terminate()
+        process.stdout.read()
+        assert process.wait(30) == 128 + signal.SIGTERM
+    assert len(pids) == 2
+    assert [pid for pid in pids if Path(f"/proc/{pid}").exists()] == []
+    assert list(temporary.iterdir()) == []
+
+
 @pytest.mark.parametrize(
     ("content", "words"),
     [(None, "cannot be read"), ("", "is empty"), ("date;text\n", "holds no usable line")],
@@ -203,11 +254,15 @@ def test_a_directory_that_cannot_be_made_is_one_sentence_and_exit_2(tmp_path: Pa
 
 @pytest.mark.parametrize(
     ("url", "words"),
-    [("localhost:8000", "http://"), ("http://127.0.0.1:9", "does not answer as Honcho does")],
-    ids=["no address", "nobody there"],
+    [
+        ("localhost:8000", "http://"),
+        ("http://127.0.0.1:9", "does not answer as Honcho does"),
+        ("http://192.0.2.7", "https is demanded off private networks"),
+    ],
+    ids=["no address", "nobody there", "plain http to a public address"],
 )
 def test_a_wrong_base_url_is_one_sentence_and_exit_2(url: str, words: str, temporary: Path) -> None:
-    refused(run(temporary=temporary, HONCHO_URL=url), words)
+    refused(run(temporary=temporary, HONCHO_URL=url, HONCHO_API_KEY="a-key"), words)
 
 
 def refused(finished: subprocess.CompletedProcess[str], words: str) -> None:
