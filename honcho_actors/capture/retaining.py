@@ -131,21 +131,20 @@ def states(connection: sqlite3.Connection, batch_ids: Sequence[bytes]) -> dict[b
 
 def expire_old(connection: sqlite3.Connection, *, born_before: float, limit: int) -> list[Ended]:
     """Ends turns that were accepted too long ago, oldest first. What is *sending* is never touched."""
-    return _expire(connection, "b.state=0 AND b.born<?", (born_before,), limit=limit, reason="retention_age")
+    return _expire(connection, born_before, limit=limit, reason="retention_age")
 
 
 def expire_most(connection: sqlite3.Connection, *, limit: int) -> list[Ended]:
     """Ends the oldest turns, whatever their age: the file is over its size."""
-    return _expire(connection, "b.state=0", (), limit=limit, reason="retention_bytes")
+    return _expire(connection, float("inf"), limit=limit, reason="retention_bytes")
 
 
-def _expire(
-    connection: sqlite3.Connection, where: str, values: tuple[object, ...], *, limit: int, reason: str
-) -> list[Ended]:
+def _expire(connection: sqlite3.Connection, born_before: float, *, limit: int, reason: str) -> list[Ended]:
+    # The oldest are looked at, not all: in the order of their numbers turns are in the order of their ages.
     batches = connection.execute(
-        f"SELECT b.seq FROM batch b WHERE {where} AND NOT EXISTS(SELECT 1 FROM message m WHERE m.batch=b.seq"
-        " AND m.conversation=b.conversation AND m.delivery IS NOT NULL) ORDER BY b.seq LIMIT ?",
-        (*values, limit),
+        "SELECT b.seq FROM (SELECT seq, born FROM batch WHERE state=0 ORDER BY seq LIMIT ?) b WHERE b.born<?"
+        " AND NOT EXISTS(SELECT 1 FROM message m WHERE m.batch=b.seq AND m.delivery IS NOT NULL)",
+        (limit, born_before),
     ).fetchall()
     ended: list[Ended] = []
     for (seq,) in batches:
