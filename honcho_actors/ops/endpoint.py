@@ -73,7 +73,9 @@ class AdminEndpoint(TaskActor):
     async def on_start(self) -> None:
         board, settings = self._board, self._board.cell.current
         await board.close_doors()
-        board.holder = asyncio.get_running_loop().create_task(_closed_with_loop(self._doors))
+        board.holder = holder = asyncio.get_running_loop().create_task(_closed_with_loop(self._doors))
+        _held.add(holder)
+        holder.add_done_callback(_held.discard)
         board.problems = ()
         board.metrics_url = board.admin_url = None
         if settings.metrics_port is not None:
@@ -140,6 +142,10 @@ class AdminEndpoint(TaskActor):
         if part is None:
             raise Refuse(404)
         return _json(part(asked.query))
+
+
+_held: set[asyncio.Task[None]] = set()
+"""A loop refers to its tasks weakly: without this, the doors on a loop that was given up would never be closed."""
 
 
 async def _closed_with_loop(doors: list[Door]) -> None:

@@ -75,7 +75,9 @@ class Clients:
             limiter = Limiter(settings.max_concurrent_requests, settings.requests_per_second)
             client = HonchoClient(self._endpoint, limiter=limiter, meters=self._meters, reread=self._cell.poll)
             self._client, self._loop = client, loop
-            self._holder = loop.create_task(_closed_with_loop(client))
+            self._holder = holder = loop.create_task(_closed_with_loop(client))
+            _held.add(holder)
+            holder.add_done_callback(_held.discard)
         return client
 
     def status(self) -> dict[str, Any]:
@@ -91,6 +93,10 @@ class Clients:
             if client is not None:
                 await client.aclose()
             holder.cancel()
+
+
+_held: set[asyncio.Task[None]] = set()
+"""A loop refers to its tasks weakly: without this, a client's holder on a loop that was given up would be collected."""
 
 
 async def _closed_with_loop(client: HonchoClient) -> None:
