@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from honcho_actors.capture import Receipt
     from honcho_actors.model import Context, Document, Section, Turn, TurnRequest
     from honcho_actors.runtime import Memory
+    from honcho_actors.satellite.tools import ToolResult
     from honcho_actors.settings import Settings
 
 _HOME = {
@@ -23,10 +24,10 @@ _HOME = {
     "Section": "honcho_actors.model",
     "Document": "honcho_actors.model",
     "Receipt": "honcho_actors.capture",
-    "ToolResult": "honcho_actors.satellite",
+    "ToolResult": "honcho_actors.satellite.tools",
 }
 
-__all__ = ["Context", "Document", "Memory", "Receipt", "Section", "Settings", "Turn", "TurnRequest"]
+__all__ = ["Context", "Document", "Memory", "Receipt", "Section", "Settings", "ToolResult", "Turn", "TurnRequest"]
 
 
 def __getattr__(name: str) -> Any:
