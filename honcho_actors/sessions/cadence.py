@@ -7,6 +7,7 @@ that layer last *started*, so that an outage costs one attempt a window and not 
 from __future__ import annotations
 
 from collections import deque
+from threading import Lock
 
 LEVELS = ("minimal", "low", "medium", "high", "max")
 LEVEL_STEPS = (120, 400)
@@ -45,24 +46,27 @@ class SpendBudget:
     """How many billed calls an hour may make: a sliding window over the caller's monotonic clock.
 
     Reservations are made before the calls and given back when a job stops early, so that the window is never exceeded.
-    Not thread-safe: one owner.
+    Shared by the manager and the tools: any thread, one small lock, never on a turn.
     """
 
     def __init__(self) -> None:
         self._spent: deque[float] = deque()
+        self._lock = Lock()
 
     def reserve(self, calls: int, now: float, limit: int | None) -> int:
         """Takes up to `calls` from the window and gives how many were granted. `limit=None` grants all and keeps
         none."""
         if limit is None:
             return calls
-        while self._spent and now - self._spent[0] >= HOUR:
-            self._spent.popleft()
-        granted = max(0, min(calls, limit - len(self._spent)))
-        self._spent.extend([now] * granted)
+        with self._lock:
+            while self._spent and now - self._spent[0] >= HOUR:
+                self._spent.popleft()
+            granted = max(0, min(calls, limit - len(self._spent)))
+            self._spent.extend([now] * granted)
         return granted
 
     def give_back(self, calls: int) -> None:
         """Returns reservations that were not used, newest first."""
-        for _ in range(min(calls, len(self._spent))):
-            self._spent.pop()
+        with self._lock:
+            for _ in range(min(calls, len(self._spent))):
+                self._spent.pop()
