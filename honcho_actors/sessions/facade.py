@@ -152,6 +152,8 @@ class Sessions(Serving):
     def _load(self, request: TurnRequest, again: bool) -> None:
         settings = self._cell.current
         manager: Ref[Any] | None = self._table.manager
+        if not isinstance(request, TurnRequest):
+            return  # type: ignore[unreachable]
         if Gate(settings).reason is not None or manager is None or request.audience != "private":
             return
         if request.scope != "main" and not settings.inject_in_subagents:

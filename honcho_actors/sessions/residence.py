@@ -161,11 +161,12 @@ class Residence:
                 self._free_entries[entry]
 
     def drop(self, entry: Entry, reason: str) -> None:
-        """Takes an entry out, whatever holds it."""
+        """Takes an entry out, whatever holds it. It has no block from then on: a turn may still remember it."""
         if self._table.entries.pop(entry.key, None) is None:
             return
         self._free_entries.pop(entry.key, None)
         self._table.bytes -= entry.bytes
+        entry.block = entry.ready = None
         self._leave(entry)
         self._evicted(reason)
 

@@ -38,19 +38,19 @@ from honcho_actors.settings import Settings, SettingsCell
 from supervision import Clock, Waiter
 
 REMEMBERED = 1024
-"""Conversations, beyond twice those held, whose keys are remembered."""
+"""Conversations, beyond twice those held, that are remembered by their requests. One that was dropped has no block."""
 
 OFF: dict[Reason, Context] = {reason: Context((), State.OFF, reason) for reason in Reason}
 
 
 class Gate:
-    """One settings object as turns see it: what keeps all of them without memory, and the keys that it gave so far."""
+    """One settings object as turns see it: what keeps all of them without memory, and whom it found so far."""
 
-    __slots__ = ("keys", "reason", "settings")
+    __slots__ = ("known", "reason", "settings")
 
     def __init__(self, settings: Settings) -> None:
         self.settings = settings
-        self.keys: dict[tuple[Any, ...], Key] = {}
+        self.known: dict[tuple[Any, ...], Entry] = {}
         self.reason: Reason | None = None
         if not settings.enabled:
             self.reason = Reason.DISABLED
@@ -130,7 +130,7 @@ class Serving:
         if request.audience != "private":
             return TurnRecord(None, request, settings, now, OFF[Reason.SHARED_AUDIENCE])
         try:
-            key = gate.keys.get(
+            entry = gate.known.get(
                 (
                     request.session_key,
                     request.session_id,
@@ -141,37 +141,30 @@ class Serving:
                 )
             )
         except TypeError:
-            key = None
-        if key is None:
-            key = self._key(request, gate)
-            if key is None:
-                return TurnRecord(None, request, settings, now, OFF[Reason.NO_IDENTITY])
-        entry = self._entries.get(key)
-        if entry is not None:
-            block = entry.block
-            if block is not None:
-                ready = entry.ready
-                if (
-                    ready is not None
-                    and ready[0] is block
-                    and now - ready[1] < READY_FOR
-                    and block[EPOCH] == settings.epoch
-                ):
-                    return TurnRecord(key, request, settings, now, ready[2])
-                return TurnRecord(key, request, settings, now, self._renewed(entry, block, settings, now))
-        return TurnRecord(key, request, settings, now, self._without(entry, key, request, settings, now))
+            entry = None
+        block = None if entry is None else entry.block
+        if entry is None or block is None:
+            return self._sought(request, gate, now)
+        ready = entry.ready
+        if ready is not None and ready[0] is block and now - ready[1] < READY_FOR and block[EPOCH] == settings.epoch:
+            return TurnRecord(entry.key, request, settings, now, ready[2])
+        return TurnRecord(entry.key, request, settings, now, self._renewed(entry, block, settings, now))
 
-    def _key(self, request: TurnRequest, gate: Gate) -> Key | None:
-        """The table's key of a request, remembered with the settings that it follows from."""
-        identity = resolve(request, gate.settings)
+    def _sought(self, request: TurnRequest, gate: Gate, now: float) -> TurnRecord:
+        """A turn of a conversation that these settings have not met, that was dropped, or that has no block yet."""
+        settings = gate.settings
+        identity = resolve(request, settings)
         if not isinstance(identity, Identity):
-            return None
+            return TurnRecord(None, request, settings, now, OFF[Reason.NO_IDENTITY])
         key = flat(identity.session)
         entry = self._entries.get(key)
-        keys = gate.keys
-        if len(keys) >= REMEMBERED + 2 * len(self._entries):
-            keys.clear()
-        keys[
+        block = None if entry is None else entry.block
+        if entry is None or block is None:
+            return TurnRecord(key, request, settings, now, self._without(entry, key, request, settings, now))
+        known = gate.known
+        if len(known) >= REMEMBERED + 2 * len(self._entries):
+            known.clear()
+        known[
             (
                 request.session_key,
                 request.session_id,
@@ -180,8 +173,8 @@ class Serving:
                 request.audience,
                 request.partition,
             )
-        ] = key if entry is None else entry.key
-        return key
+        ] = entry
+        return TurnRecord(entry.key, request, settings, now, self._renewed(entry, block, settings, now))
 
     def now(self) -> float:
         """The runtime's clock."""

@@ -298,7 +298,7 @@ def test_case_21_many_conversations_leave_nothing_behind() -> None:
         assert len(table.entries) <= 16
         assert len(table.persons) <= 16
         assert len(table.feed) == 0
-        assert len(world.sessions._gate.keys) <= 1024 + 2 * 16
+        assert len(world.sessions._gate.known) <= 1024 + 2 * 16
         until(lambda: world.workers() == [])
 
 

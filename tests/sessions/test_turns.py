@@ -312,13 +312,19 @@ def test_a_turn_that_began_under_the_old_settings_leaves_nothing_of_them_for_the
     with World() as world, World(Remote({"ann": ("Ann sails.", [])})) as other:
         world.turn()
         world.quiet()
+        world.turn("ok")
         gate = world.sessions._gate
+        assert len(gate.known) == 1
         changed(world, base_url=other.cell.current.base_url)
         world._clients.clear()
         assert world.turn().state is State.COLD
         assert world.sessions._gate is not gate
-        assert world.sessions._gate.keys.keys() == gate.keys.keys()
-        assert set(world.sessions._gate.keys.values()) & set(gate.keys.values()) == set()
+        world.quiet()
+        world.turn("ok")
+        assert world.sessions._gate.known.keys() == gate.known.keys()
+        assert {id(one) for one in world.sessions._gate.known.values()} & {
+            id(one) for one in gate.known.values()
+        } == set()
 
 
 def test_sm30_wait_and_grant_come_from_one_reading_of_the_settings() -> None:
