@@ -33,6 +33,7 @@ from supervision import Clock
 
 if TYPE_CHECKING:
     from honcho_actors.satellite import ContextContributor
+    from honcho_actors.satellite.tools import Tool
 
 CLOSE_TIMEOUT: Final = 5.0
 STOP_SECONDS: Final = 1.0
@@ -210,6 +211,13 @@ class Memory:
         from honcho_actors.satellite import ContextContributor
 
         return ContextContributor(self._sessions)
+
+    def tools(self, *, aliases: bool = True) -> tuple[Tool, ...]:
+        """The tools for a model (see `docs/tools.md`), with the three other names unless `aliases=False`. None while
+        `recall_mode` is context; a tool that was taken before then refuses."""
+        from honcho_actors.runtime.tooling import tools
+
+        return tools(self._cell, self._meters, self._tree, lambda: self._off is not None, aliases=aliases)
 
     def reload(self) -> None:
         """Reads the settings' sources again at once."""

@@ -15,6 +15,7 @@ from honcho_actors.metrics import Meters
 from honcho_actors.model import Reason, SessionKey, TurnRequest
 from honcho_actors.privacy.identity import Identity, resolve
 from honcho_actors.sessions.budget import Counter, utf8_thirds
+from honcho_actors.sessions.cadence import SpendBudget
 from honcho_actors.sessions.dispatch import REFRESH_SUPERVISOR
 from honcho_actors.sessions.flights import MAX_FLIGHTS
 from honcho_actors.sessions.keeper import SnapshotKeeper
@@ -81,6 +82,11 @@ class Sessions(Serving):
             ChildSpec.supervisor("read_side", children, strategy=Strategy.ONE_FOR_ALL, name=READ_SIDE),
             ChildSpec("snapshots", SnapshotKeeper, args=(self._table, self._cell), name=KEEPER, shutdown=2.0),
         )
+
+    @property
+    def spend(self) -> SpendBudget:
+        """The budget of billed questions, which tools share."""
+        return self._ports.spend
 
     def prewarm(self, request: TurnRequest) -> None:
         """Starts the load of a conversation that has none. Waits for nothing and counts no turn."""
