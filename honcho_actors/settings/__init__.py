@@ -79,6 +79,16 @@ def _cache_dir() -> Path:
     return platformdirs.user_cache_path(APP)
 
 
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """How settings were loaded, to load them again; `values` tells whether they still are what was read."""
+
+    sources: Sources
+    explicit: Mapping[str, Any]
+    values: tuple[Any, ...]
+    fingerprint: object
+
+
 @dataclass(frozen=True)
 class Settings:
     """The settings in force. Durations in seconds, sizes in bytes, cadences in substantive turns.
@@ -160,6 +170,8 @@ class Settings:
     shadowed: Mapping[str, tuple[str, ...]] = field(default_factory=lambda: _NOTHING, compare=False, repr=False)
     """Weaker sources that held a value too, and lost."""
     epoch: int = field(default=0, compare=False)
+    origin: Origin | None = field(default=None, compare=False, repr=False)
+    """None for settings that were built by hand."""
 
     configured: bool = field(init=False, default=False, compare=False)
     """Enabled, and there is a server to talk to: a key (the hosted one), an address, or both."""
@@ -210,8 +222,10 @@ class Settings:
     def load(cls, sources: Sources | None = None, /, **explicit: Any) -> Settings:
         """Reads every source once. Never raises: what is not taken is in `problems`. Touches no network."""
         places = sources or Sources.usual()
+        fingerprint = places.fingerprint()
         values, named, shadowed, problems = _resolve(places, explicit)
-        return cls(**values, problems=tuple(problems), sources=named, shadowed=shadowed)
+        origin = Origin(places, dict(explicit), tuple(values.values()), fingerprint)
+        return cls(**values, problems=tuple(problems), sources=named, shadowed=shadowed, origin=origin)
 
     def shown(self) -> dict[str, Any]:
         """Every value as it may be shown to people: JSON-able, a secret as present or absent."""
@@ -307,17 +321,19 @@ def _fresh_default(one: Definition) -> Any:
 class SettingsCell:
     """The settings in force. `current` is a plain attribute: readers take it once and use that one value.
 
-    Settings that were loaded are read again by `reload()`; settings that were built by hand change only by `publish`.
-    Every change is a new epoch. Any thread may call.
+    Settings that were loaded are read again by `reload()`; settings that were built or changed by hand change only by
+    `publish`. Every change is a new epoch. Any thread may call.
     """
 
     def __init__(self, settings: Settings | None = None, *, sources: Sources | None = None, **explicit: Any) -> None:
         self._lock = threading.Lock()
-        self._sources = (sources or Sources.usual()) if settings is None else None
-        self._explicit = explicit
-        self._seen: object = self._sources.fingerprint() if self._sources else None
         self._listeners: list[Callable[[Settings], None]] = []
-        first = settings if settings is not None else Settings.load(self._sources, **explicit)
+        first = settings if settings is not None else Settings.load(sources, **explicit)
+        origin = first.origin
+        if origin is not None and origin.values != tuple(getattr(first, name) for name in DEFINITIONS):
+            origin = None
+        self._origin = origin
+        self._seen: object = origin.fingerprint if origin is not None else None
         self.current: Settings = replace_epoch(first, max(first.epoch, 1))
 
     def subscribe(self, listener: Callable[[Settings], None]) -> None:
@@ -339,14 +355,16 @@ class SettingsCell:
 
     def reload(self) -> bool:
         """Reads the sources again. True when a value changed."""
-        if self._sources is None:
+        origin = self._origin
+        if origin is None:
             return False
-        self._seen = self._sources.fingerprint()
-        return self.publish(Settings.load(self._sources, **self._explicit))
+        again = Settings.load(origin.sources, **origin.explicit)
+        self._seen = again.origin.fingerprint if again.origin is not None else None
+        return self.publish(again)
 
     def poll(self) -> bool:
         """`reload`, but only when a source looks different: for once a second."""
-        if self._sources is None or self._sources.fingerprint() == self._seen:
+        if self._origin is None or self._origin.sources.fingerprint() == self._seen:
             return False
         return self.reload()
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from importlib.metadata import entry_points
 from pathlib import Path
 from typing import Any
@@ -412,6 +413,28 @@ class TestEpochs:
         (sources.config_dir / "honcho-actors.toml").write_text('ai_peer = "a"\n# a remark')
         assert not cell.poll()
         assert cell.current.epoch == 1
+
+    def test_settings_that_were_loaded_by_the_caller_are_read_again_too(self, places: Make) -> None:
+        environ = {"HONCHO_ACTORS_AI_PEER": "a"}
+        cell = SettingsCell(load(places(environ), user_peer="ada"))
+        environ["HONCHO_ACTORS_AI_PEER"] = "b"
+        assert cell.poll()
+        assert (cell.current.ai_peer, cell.current.user_peer, cell.current.epoch) == ("b", "ada", 2)
+
+    def test_a_change_between_the_loading_and_the_cell_is_not_missed(self, places: Make) -> None:
+        environ = {"HONCHO_ACTORS_AI_PEER": "a"}
+        loaded = load(places(environ))
+        environ["HONCHO_ACTORS_AI_PEER"] = "b"
+        cell = SettingsCell(loaded)
+        assert cell.poll()
+        assert cell.current.ai_peer == "b"
+
+    def test_loaded_settings_that_were_changed_by_hand_stay_as_they_were_made(self, places: Make) -> None:
+        environ = {"HONCHO_ACTORS_AI_PEER": "a"}
+        cell = SettingsCell(replace(load(places(environ)), user_peer="ada"))
+        environ["HONCHO_ACTORS_AI_PEER"] = "b"
+        assert not cell.poll()
+        assert (cell.current.ai_peer, cell.current.user_peer) == ("a", "ada")
 
     def test_settings_that_were_built_by_hand_change_only_by_publication(self) -> None:
         cell = SettingsCell(Settings(ai_peer="a"))
