@@ -9,10 +9,13 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import threading
+from collections.abc import Awaitable, Callable
 from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final, cast
 
 from honcho_actors.honcho.endpoint import BadEndpoint, Endpoint, parse_endpoint
+from honcho_actors.honcho.outcomes import Failure, FailureKind
 from honcho_actors.metrics import Meters
 from honcho_actors.settings import Settings, SettingsCell
 from supervision import TaskActor
@@ -21,11 +24,28 @@ if TYPE_CHECKING:
     from honcho_actors.honcho.client import HonchoClient
 
 
+LOOK_AGAIN: Final = 0.01
+"""Seconds between two looks at whether the HTTP library is there."""
+
+_loaded = threading.Event()
+
+
 def preload() -> None:
-    """Loads what the first request would otherwise load on the loop. Any thread; a tenth of a second, once."""
-    import_module("honcho_actors.honcho.client")
-    with contextlib.suppress(ImportError):
-        import_module("anyio._backends._asyncio")  # httpcore reaches for it when it takes its first lock
+    """Loads what the first request would otherwise load on the loop. Any thread; a tenth of a second, once, and
+    seconds where the disk or the processor is slow."""
+    try:
+        import_module("honcho_actors.honcho.client")
+        with contextlib.suppress(ImportError):
+            import_module("anyio._backends._asyncio")  # httpcore reaches for it when it takes its first lock
+    finally:
+        _loaded.set()
+
+
+async def loaded() -> None:
+    """Returns when `preload` has run somewhere: an import on the loop would hold up everything on it, and a loop that
+    is held up for too long is given up."""
+    while not _loaded.is_set():  # noqa: ASYNC110 (a thread sets it)
+        await asyncio.sleep(LOOK_AGAIN)
 
 
 class EndpointInForce:
@@ -61,7 +81,9 @@ class Clients:
     def for_server(self, server_id: str) -> HonchoClient | None:
         """The client of this loop if it talks to that server now; None when the settings in force name another."""
         settings = self._cell.current
-        return self() if settings.configured and settings.server_id == server_id else None
+        if not settings.configured or settings.server_id != server_id:
+            return None
+        return self() if _loaded.is_set() else cast("HonchoClient", _Coming(self, server_id))
 
     def __call__(self) -> HonchoClient:
         """The client of the loop that runs here."""
@@ -93,6 +115,25 @@ class Clients:
             if client is not None:
                 await client.aclose()
             holder.cancel()
+
+
+class _Coming:
+    """Stands for the client while the HTTP library is being loaded: an operation waits for that, inside its caller's
+    time, and goes to the client."""
+
+    def __init__(self, clients: Clients, server_id: str) -> None:
+        self._clients = clients
+        self._server_id = server_id
+
+    def __getattr__(self, operation: str) -> Callable[..., Awaitable[Any]]:
+        async def wait_and_ask(*args: Any, **more: Any) -> Any:
+            await loaded()
+            client = self._clients.for_server(self._server_id)
+            if client is None:
+                return Failure(FailureKind.NOT_CONFIGURED, operation, bytes_sent=False)
+            return await getattr(client, operation)(*args, **more)
+
+        return wait_and_ask
 
 
 _held: set[asyncio.Task[None]] = set()

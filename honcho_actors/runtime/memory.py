@@ -25,6 +25,7 @@ from honcho_actors.metrics import Meters
 from honcho_actors.model import Context, Document, Reason, ReceiptState, SkipReason, State, Turn, TurnRequest
 from honcho_actors.privacy import identity
 from honcho_actors.runtime import searching
+from honcho_actors.runtime.io import loaded
 from honcho_actors.runtime.status import RunState, Status, part
 from honcho_actors.runtime.tree import Tree
 from honcho_actors.sessions import Sessions
@@ -176,6 +177,7 @@ class Memory:
         call = Call(asyncio.get_running_loop().time() + settings.request_timeout)
         wanted = settings.search_limit if limit is None else limit
         async with asyncio.timeout(settings.request_timeout):
+            await loaded()
             return await searching.search(self._tree.clients(), settings, query, scope, key, wanted, call)
 
     def fork(self, parent: str, child: str, at: str | None = None) -> None:

@@ -8,6 +8,7 @@ import sys
 import threading
 import time
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import httpx
@@ -241,3 +242,39 @@ if sys.argv[3] == "close":
         assert finished.returncode == 0, finished.stderr
         assert "Traceback" not in finished.stderr
         assert time.monotonic() - begun < 45
+
+
+SLOW_LIBRARY = """
+import importlib.util, sys, time
+from honcho_actors import Memory, Settings, Turn, TurnRequest
+
+class Slow:
+    def find_spec(self, name, path=None, target=None):
+        if name == "honcho_actors.honcho.client":
+            sys.meta_path.remove(self)
+            spec = importlib.util.find_spec(name)
+            load = spec.loader.exec_module
+            spec.loader.exec_module = lambda module: (time.sleep(4.0), load(module))
+            return spec
+
+assert "honcho_actors.honcho.client" not in sys.modules
+sys.meta_path.insert(0, Slow())
+settings = Settings(base_url=sys.argv[1], workspace="slow", state_dir=sys.argv[2], cache_dir=sys.argv[2] + "-cache")
+with Memory.start(settings) as memory:
+    receipt = memory.capture(Turn(session_key="one", user="ann", prompt="hello there", answer="hello"))
+    found = memory.context(TurnRequest(session_key="one", user="ann", query="where were we?"), budget=20.0)
+    print(found.state, found.reason, receipt.wait("delivered", 20.0), memory.status().sessions["generation"])
+"""
+
+
+def test_a_library_that_is_slow_to_load_holds_up_the_first_turn_and_not_the_loop(server: str, tmp_path: Path) -> None:
+    # Longer than the loop's heartbeat allows: imported on the loop, it would have had the loop given up.
+    done = subprocess.run(
+        [sys.executable, "-c", SLOW_LIBRARY, server, str(tmp_path / "state")],
+        capture_output=True,
+        text=True,
+        timeout=50,
+        check=False,
+    )
+    assert done.stdout == "cold nothing_known delivered 1\n", done.stderr
+    assert done.stderr == ""

@@ -98,6 +98,8 @@ class TestTurns:
         assert memory.context(broken).state is State.OFF  # type: ignore[arg-type]
         assert memory.capture(broken).state is ReceiptState.SKIPPED  # type: ignore[arg-type]
         assert memory.search(broken) == ()  # type: ignore[arg-type]
+        memory.prewarm(broken)  # type: ignore[arg-type]
+        memory.refresh(broken)  # type: ignore[arg-type]
 
     def test_a_host_collects_it_through_the_contributor(self, make: MakeMemory, server: str) -> None:
         memory = make(server, workspace="turns-4")
