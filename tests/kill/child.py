@@ -30,6 +30,8 @@ class Life:
     settle: float
     timeout: float = 1.5
     """Of its requests."""
+    pause: float = 0.012
+    """Between two turns, on average."""
     drain: float = 0.0
     """Above 0: capture nothing, deliver for so many seconds, and end in order."""
 
@@ -65,4 +67,4 @@ def live(life: Life, pipe: int) -> None:
             receipt = rig.capture.capture(turn(number, session))
             if receipt.wait("accepted", 10.0) in (ReceiptState.ACCEPTED, ReceiptState.DELIVERED):
                 announcer.say("ACCEPTED", session, number)
-            time.sleep(dice.expovariate(1 / 0.012))
+            time.sleep(dice.expovariate(1 / life.pause))

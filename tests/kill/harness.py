@@ -50,9 +50,11 @@ class Pace:
     patience: float = 4.0
     """For the state that a life is aimed at."""
     drain: float = 120.0
+    pause: float = 0.012
+    """Between two turns, on average: what is captured must be deliverable by the end."""
 
 
-SLOW = Pace(settle=8.0, timeout=4.0, patience=10.0, drain=180.0)
+SLOW = Pace(settle=8.0, timeout=4.0, patience=6.0, drain=180.0, pause=0.15)
 """For a server that is not ours."""
 
 
@@ -174,7 +176,15 @@ class Companion:
             numbers = {session: self._run.numbers[session] for session in THEIRS}
             seed, pace = self._dice.randrange(1 << 30), self._pace
             life = Life(
-                self._folder, url, self._workspace, points.MOMENT, seed, numbers, pace.settle, timeout=pace.timeout
+                self._folder,
+                url,
+                self._workspace,
+                points.MOMENT,
+                seed,
+                numbers,
+                pace.settle,
+                timeout=pace.timeout,
+                pause=pace.pause,
             )
             self._child, self._lives = Child(life, self._run), self._dice.randrange(2, 6)
         elif self._child is not None:
@@ -342,6 +352,7 @@ def run_kills(kills: int, seed: int, *, least: int, seconds: float, upstream: st
                     numbers,
                     pace.settle,
                     timeout=pace.timeout,
+                    pause=pace.pause,
                 )
                 child = Child(life, run)
                 try:
@@ -350,6 +361,8 @@ def run_kills(kills: int, seed: int, *, least: int, seconds: float, upstream: st
                     child.kill()
                 run.histogram[state] += 1
                 done += 1
+                if done % 20 == 0:
+                    sys.stderr.write(f"{done} kills in {time.monotonic() - began:.0f} s\n")
             companion.end()
             run.held = _fired(proxy)
             proxy.plan([])
@@ -363,6 +376,7 @@ def run_kills(kills: int, seed: int, *, least: int, seconds: float, upstream: st
                 pace.settle,
                 drain=pace.drain,
                 timeout=pace.timeout,
+                pause=pace.pause,
             )
             child = Child(life, run)
             code = child.wait()
