@@ -8,5 +8,5 @@ from tests.supervision.support.treemachine import TreeMachine
 
 TestRandomTrees = TreeMachine.TestCase
 TestRandomTrees.settings = settings(
-    max_examples=150, stateful_step_count=25, deadline=None, suppress_health_check=list(HealthCheck)
+    max_examples=100, stateful_step_count=25, deadline=None, suppress_health_check=list(HealthCheck)
 )

@@ -231,9 +231,7 @@ def test_THR_38_random_trees_behave_as_the_model(kit: Kit) -> None:
 @pytest.mark.timeout(600, method="signal")
 def test_THR_39_a_seed_replays_its_schedule_to_the_byte(kit: Kit, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.CRITICAL, logger="supervision")
-    seeds = 1_000 if os.environ.get("CONFORMANCE_FULL") else 150
+    seeds = 1_000 if os.environ.get("CONFORMANCE_FULL") else 100
     digests = [run_seed(seed) for seed in range(seeds)]
     assert [run_seed(seed) for seed in range(seeds)] == digests
-    assert len(set(digests)) > 0.8 * seeds, (
-        "and other seeds are other lives, but for those that end in their first step"
-    )
+    assert len(set(digests)) > 0.8 * seeds, "other seeds are other lives, but for those that fail at once"
