@@ -10,7 +10,6 @@ from __future__ import annotations
 import os
 import secrets
 import shutil
-import socket
 import tempfile
 import time
 from collections.abc import Iterator
@@ -21,7 +20,7 @@ from typing import Any, Final
 import httpx
 from prometheus_client.parser import text_string_to_metric_families
 
-from honcho_actors.cli import out, transcript
+from honcho_actors.cli import asking, out, transcript
 from honcho_actors.cli.processes import (
     ProcessFailed,
     Proxy,
@@ -35,7 +34,6 @@ from honcho_actors.cli.screen import Row, Screen
 from honcho_actors.cli.status import reason_off
 from honcho_actors.cli.story import Step, Story, story
 from honcho_actors.cli.transcript import MOST_LINE_CHARS, Transcript
-from honcho_actors.honcho.endpoint import BadEndpoint, all_private, parse_endpoint
 from honcho_actors.privacy import egress
 from honcho_actors.sessions.budget import utf8_thirds
 from honcho_actors.settings import Settings
@@ -53,7 +51,9 @@ def demo(*, transcript: Path | None, as_json: bool, delay: float, pace: float, k
     if not settings.configured and any(problem.field == "base_url" for problem in settings.problems):
         out.usage(reason_off(settings))
     if settings.configured:
-        _may_be_asked(settings)
+        refused = asking.why_not(settings)
+        if refused:
+            out.usage(f"the server at {settings.server_url} is not asked: {refused}")
     if keep is not None:
         keep = keep.absolute()
         try:
@@ -81,22 +81,6 @@ def _read(path: Path | None) -> Transcript:
         return transcript.read(path if path is not None else transcript.bundled())
     except transcript.Unusable as error:
         out.usage(str(error))
-
-
-def _may_be_asked(settings: Settings) -> None:
-    """The reader and the way to the server stand outside the runtime's client, and keep its rule: the key and what was
-    said go over plain http to private addresses alone."""
-    endpoint = parse_endpoint(settings.server_url, settings.api_key)
-    if isinstance(endpoint, BadEndpoint):
-        out.usage(f"the server at {settings.server_url} is not asked: {endpoint.problem}")
-    if not endpoint.demands_private:
-        return
-    try:
-        found = socket.getaddrinfo(endpoint.host, endpoint.port, type=socket.SOCK_STREAM)
-    except OSError:
-        out.usage(f"the server at {settings.server_url} is not found: its name has no address")
-    if not all_private(str(one[4][0]) for one in found):
-        out.usage(f"the server at {settings.server_url} is not asked: https is demanded off private networks")
 
 
 def _is_withheld(text: str) -> bool:

@@ -17,7 +17,7 @@ from typing import Any, Final
 
 import httpx
 
-from honcho_actors.cli import out
+from honcho_actors.cli import asking, out
 from honcho_actors.cli.attach import Unreachable, attach
 from honcho_actors.cli.status import reason_off
 from honcho_actors.settings import Settings
@@ -107,6 +107,9 @@ def _ask(settings: Settings, timeout: float) -> Reply:
             return await client.post(url, json={}, headers=headers)
 
     begun = time.monotonic()
+    refused = asking.why_not(settings)
+    if refused:
+        return Reply(None, time.monotonic() - begun, f"not asked: {refused}")
     try:
         reply = asyncio.run(ask())
     except TimeoutError:

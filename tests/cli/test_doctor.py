@@ -92,6 +92,11 @@ def test_a_server_that_is_down_is_told(inside: Command) -> None:
     assert "cannot be reached" in findings(inside("doctor", "--json", HONCHO_URL="http://127.0.0.1:9"))["server"]
 
 
+def test_a_public_address_is_not_asked_over_plain_http_and_is_sent_no_key(inside: Command) -> None:
+    found = findings(inside("doctor", "--json", HONCHO_URL="http://192.0.2.7", HONCHO_API_KEY=KEY))
+    assert "not asked: https is demanded off private networks" in found["server"]
+
+
 def test_a_server_that_hangs_is_told_within_the_timeout(inside: Command, answering: Any) -> None:
     found = findings(inside("doctor", "--json", "--timeout", "0.5", HONCHO_URL=answering(200, b"{}", hang=True)))
     assert "gives no answer" in found["server"]
