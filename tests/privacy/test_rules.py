@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import gzip
 import json
 import time
@@ -91,6 +92,15 @@ def test_a_password_said_in_a_sentence_is_withheld_in_many_languages(language: s
 )
 def test_code_and_schemas_that_speak_of_credentials_pass(text: str) -> None:
     assert not withheld(text)
+
+
+def test_a_signed_token_is_withheld_however_short_its_halves_are() -> None:
+    halves = ({"alg": "HS256"}, {"sub": "1234"})
+    parts = [base64.urlsafe_b64encode(json.dumps(one, separators=(",", ":")).encode()).decode() for one in halves]
+    token = ".".join((*(part.rstrip("=") for part in parts), "Xy9_" * 9))
+    for text in (f"here: {token}", f"please use {token} for it", f"https://example.org/in/{token}", token):
+        assert isinstance(egress.verdict(text, 2000), egress.Withheld), text[:20]
+    assert isinstance(egress.verdict("read eyJhb.eyJzd.abc in that page", 2000), egress.Screened)
 
 
 def test_a_rule_that_fails_withholds(monkeypatch: pytest.MonkeyPatch) -> None:

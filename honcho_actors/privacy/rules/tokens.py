@@ -201,6 +201,7 @@ _SHORT: Final = (
     ("-us", rf"(?<={_H}{{32}}-us)\d{{1,2}}(?!\d)"),
     ("Q~", f"(?<=[A-Za-z0-9]{{3}}[0-9]Q~){_U}{{31}}"),
     ("eyJ", rf"(?={_U}{{0,60}}\d){_U}{{30}}"),
+    ("eyJ", rf"{_U}{{5,200}}\.eyJ{_U}{{4,400}}\.{_U}{{16}}"),
 )
 """Shapes whose literal is short: they ask for a boundary, a digit or a full shape."""
 
