@@ -284,7 +284,7 @@ class Serving:
         """Seconds that may be waited: the grant minus headroom. What makes no sense counts as the setting."""
         if budget is None or isinstance(budget, bool) or not isinstance(budget, (int, float)) or math.isnan(budget):
             budget = settings.first_turn_wait
-        return min(float(budget), 1e6) - settings.headroom
+        return float(max(-1.0, min(budget, 1e6))) - settings.headroom
 
     def _finish(self, turn: TurnRecord, waiter: Waiter[Context], context: Context) -> Context:
         context = replace(context, waited=max(0.0, self._now() - turn.at))
