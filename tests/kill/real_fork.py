@@ -12,6 +12,7 @@ import json
 import sys
 import tempfile
 import time
+import urllib.error
 import urllib.parse
 import urllib.request
 from pathlib import Path
@@ -30,8 +31,16 @@ def ask(url: str, method: str, path: str, body: Any = None) -> Any:
     data = None if body is None else json.dumps(body).encode()
     headers = {"content-type": "application/json"}
     request = urllib.request.Request(url + "/v3/workspaces/" + path, data=data, method=method, headers=headers)
-    with urllib.request.build_opener(urllib.request.ProxyHandler({})).open(request, timeout=30) as reply:
-        return json.loads(reply.read())
+    opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+    for left in reversed(range(5)):
+        try:
+            with opener.open(request, timeout=30) as reply:
+                return json.loads(reply.read())
+        except (urllib.error.URLError, TimeoutError):  # a busy server answers 500 now and then
+            if not left:
+                raise
+            time.sleep(2.0)
+    raise AssertionError
 
 
 def every(url: str, path: str, filters: dict[str, Any]) -> list[dict[str, Any]]:
