@@ -9,7 +9,6 @@ of event loops.
 from __future__ import annotations
 
 import asyncio
-import math
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
@@ -282,7 +281,7 @@ class Serving:
     @staticmethod
     def _wait(budget: float | None, settings: Settings) -> float:
         """Seconds that may be waited: the grant minus headroom. What makes no sense counts as the setting."""
-        if budget is None or isinstance(budget, bool) or not isinstance(budget, (int, float)) or math.isnan(budget):
+        if budget is None or isinstance(budget, bool) or not isinstance(budget, (int, float)) or budget != budget:
             budget = settings.first_turn_wait
         return float(max(-1.0, min(budget, 1e6))) - settings.headroom
 
