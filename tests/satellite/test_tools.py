@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import copy
 import json
+import pickle
 import time
 import uuid
 from collections.abc import Iterator
@@ -336,6 +338,7 @@ class TestLoops:
         for name, args in (("honcho_context", {}), ("honcho_search", {"query": "dinghy"})):
             found = use(memory, name, args, who, who)
             assert json.loads(json.dumps(found.details))["outcome"] == "ok"
+            assert pickle.loads(pickle.dumps(found)) == copy.deepcopy(found) == found
             with pytest.raises(TypeError):
                 found.details["outcome"] = "x"  # type: ignore[index]
             with pytest.raises(AttributeError):

@@ -340,6 +340,19 @@ class TestFailures:
 
 
 NOT_ARGUMENTS: tuple[Any, ...] = ("{}", 7, ["x"], b"x", {"nonsense": 1}, {7: "x"}, {"query": "x", "\ud800": 1})
+CARDS: tuple[Any, ...] = (
+    [],
+    "one line",
+    7,
+    {"a": "b"},
+    [""],
+    ["  "],
+    ["ok", 7],
+    [None],
+    [["x"]],
+    ["x"] * 51,
+    [{"t": 1}],
+)
 ODD: tuple[Any, ...] = (None, "", "  ", 7, True, ["x"], {})
 MALFORMED: tuple[tuple[str, str, Any], ...] = (
     *((f"TL10 query {value!r}", "honcho_reasoning", {"query": value}) for value in ODD),
@@ -356,10 +369,7 @@ MALFORMED: tuple[tuple[str, str, Any], ...] = (
     *((f"facts {value!r}", "honcho_search", {"query": "x", "facts": value}) for value in ("maybe", 1, [])),
     *((f"TL21 {value!r}", "honcho_context", {"tokens": value}) for value in (0, -1, "many", 1.5, False, [1])),
     *((f"context query {value!r}", "honcho_context", {"query": value}) for value in ("", " ", 7)),
-    *(
-        (f"TL24 {value!r:.20}", "honcho_profile", {"card": value})
-        for value in ([], "one line", 7, {"a": "b"}, [""], ["  "], ["ok", 7], [None], [["x"]], ["x"] * 51, [{"t": 1}])
-    ),
+    *((f"TL24 {value!r:.20}", "honcho_profile", {"card": value}) for value in CARDS),
     *((f"TL30 {value!r}", "honcho_conclude", {"query": "x", "top_k": value}) for value in (0, -1, "all", 1.5, True)),
     ("TL31 88 none", "honcho_conclude", {}),
     ("TL31 88 blank", "honcho_conclude", {"conclusion": "   "}),

@@ -80,6 +80,9 @@ class Details(dict[str, Any]):
     def _fixed(self, *_: object, **__: object) -> NoReturn:
         raise TypeError("the details of an answer are read-only")
 
+    def __reduce__(self) -> tuple[type[Details], tuple[dict[str, Any]]]:
+        return Details, (dict(self),)
+
     __setitem__ = __delitem__ = clear = pop = popitem = setdefault = update = __ior__ = _fixed
 
 
