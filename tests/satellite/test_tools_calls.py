@@ -366,7 +366,7 @@ MALFORMED: tuple[tuple[str, str, Any], ...] = (
     ),
     *((f"TL16 scope {value!r}", "honcho_search", {"query": "x", "scope": value}) for value in ("all", "", 1, ["mine"])),
     *((f"TL16 89 query {value!r}", "honcho_search", {"query": value}) for value in (None, 7, "   ", "\u200b\u2060")),
-    *((f"facts {value!r}", "honcho_search", {"query": "x", "facts": value}) for value in ("maybe", 1, [])),
+    *((f"facts {value!r}", "honcho_search", {"query": "x", "facts": value}) for value in ("maybe", 1, ["x"])),
     *((f"TL21 {value!r}", "honcho_context", {"tokens": value}) for value in (0, -1, "many", 1.5, False, [1])),
     *((f"context query {value!r}", "honcho_context", {"query": value}) for value in ("", " ", 7)),
     *((f"TL24 {value!r:.20}", "honcho_profile", {"card": value}) for value in CARDS),
