@@ -40,6 +40,8 @@ U = TypeVar("U")
 
 log = logging.getLogger("honcho_actors.capture")
 
+KNOWN_ON_SERVER = 20_000
+"""Conversations that are remembered as known to the server; about older ones a question goes without the session."""
 SWEEP_EVERY = 900.0
 """Seconds between two sweeps."""
 
@@ -100,6 +102,9 @@ class Core:
         self.owner = Owner(directory)
         self.receipts: weakref.WeakValueDictionary[bytes, Receipt] = weakref.WeakValueDictionary()
         self.opted_out: set[tuple[str, str]] = set()
+        self.on_server: dict[SessionKey, None] = {}
+        """Conversations that the server is known to have, in the order in which something was delivered to them: read
+        from the ledger at start, added to by the writer, read by anybody."""
         self.counts: Counts | None = None
         self.trouble = Trouble()
         self.set_aside_files: tuple[str, ...] = ()
@@ -193,8 +198,18 @@ class Core:
                 audience: Audience = "shared" if batch.audience == "shared" else "private"
                 realm = Realm(batch.server, batch.workspace, batch.partition)
                 uploaded.add(SessionKey(realm, batch.key, batch.user, audience))
+        self.know(uploaded)
         for key in uploaded:
             self.ports.on_uploaded(key)
+
+    def know(self, sessions: Iterable[SessionKey]) -> None:
+        """The server has these. On the writer's thread."""
+        known = self.on_server
+        for session in sessions:
+            known.pop(session, None)
+            known[session] = None
+        while len(known) > KNOWN_ON_SERVER:
+            del known[next(iter(known))]
 
 
 _FINAL = {

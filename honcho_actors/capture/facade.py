@@ -24,7 +24,7 @@ from honcho_actors.capture.intake import Captured, Failed, Intake
 from honcho_actors.capture.receipt import Receipt
 from honcho_actors.capture.sweeper import Sweeper, WakeUp
 from honcho_actors.capture.writer import OutboxWriter, flush_mark
-from honcho_actors.model import Audience, ReceiptState, SkipReason, Turn
+from honcho_actors.model import Audience, ReceiptState, SessionKey, SkipReason, Turn
 from honcho_actors.privacy import identity as identities
 from honcho_actors.privacy.identity import Identity, NoIdentity
 from supervision import ChildSpec, Restart, Waiter, WouldBlockLoop
@@ -268,6 +268,11 @@ class Capture:
             return None
 
     # -- status --------------------------------------------------------------------------------------------------------
+
+    def is_on_server(self, session: SessionKey) -> bool:
+        """Whether the server is known to have this conversation. From memory; any thread; False before the ledger was
+        read."""
+        return session in self._core.on_server
 
     def status(self) -> dict[str, Any]:
         """JSON-able; read from what the actors published, without asking any of them."""

@@ -12,7 +12,8 @@ from dataclasses import dataclass
 
 from honcho_actors.capture.clocks import Moment, Reading, remaining
 from honcho_actors.capture.delivering import Ended
-from honcho_actors.capture.schema import EXPIRED
+from honcho_actors.capture.schema import DELIVERED, EXPIRED
+from honcho_actors.model import Realm, SessionKey
 
 RECHECKS = (1.0, 4.0)
 """After a resend, a double is looked for at once and then after these many settle times."""
@@ -265,6 +266,20 @@ def counted(connection: sqlite3.Connection, check: Recheck, extra: int, *, now: 
 def opted_out(connection: sqlite3.Connection) -> set[tuple[str, str]]:
     """The conversations that are not captured, by the caller's own key and partition."""
     return {(row[0], row[1]) for row in connection.execute("SELECT key, partition FROM opted_out")}
+
+
+def on_server(connection: sqlite3.Connection, limit: int) -> list[SessionKey]:
+    """The conversations to which something was delivered, at most `limit` of the latest, the latest last."""
+    rows = connection.execute(
+        "SELECT c.server, c.workspace, c.partition, b.key, b.user, b.audience FROM batch b"
+        " JOIN conversation c ON c.id=b.conversation WHERE b.state=? GROUP BY 1, 2, 3, 4, 5, 6"
+        " ORDER BY max(b.seq) DESC LIMIT ?",
+        (DELIVERED, limit),
+    ).fetchall()
+    return [
+        SessionKey(Realm(*row[:3]), row[3], row[4], "shared" if row[5] == "shared" else "private")
+        for row in reversed(rows)
+    ]
 
 
 def opt(connection: sqlite3.Connection, key: str, partition: str, *, out: bool) -> None:

@@ -16,7 +16,7 @@ from typing import Any
 from honcho_actors import store
 from honcho_actors.capture import accepting, content, retaining
 from honcho_actors.capture.clocks import AgeClock, Reading
-from honcho_actors.capture.core import WAKE, Core, Trouble, final_state, log
+from honcho_actors.capture.core import KNOWN_ON_SERVER, WAKE, Core, Trouble, final_state, log
 from honcho_actors.capture.intake import Captured, Entry, Failed, Item
 from honcho_actors.capture.salvage import salvage
 from honcho_actors.capture.schema import MIGRATIONS
@@ -299,6 +299,7 @@ class OutboxWriter(ThreadActor):
                 age, boot, seconds, wall = str(row[0]).split("|")
                 self._age = core.age_clock = AgeClock(float(age), boot, float(seconds), int(wall))
             core.opted_out |= retaining.opted_out(connection)
+            core.know(retaining.on_server(connection, KNOWN_ON_SERVER))
         except sqlite3.Error as error:
             connection.close()
             raise StoreFailed(store.reason_of(error), core.path, type(error).__name__) from error

@@ -26,6 +26,7 @@ from typing import Any, Final
 
 from honcho_actors.capture import Capture, CapturePorts
 from honcho_actors.metrics import Meters
+from honcho_actors.model import SessionKey
 from honcho_actors.privacy import egress, screeners
 from honcho_actors.runtime.io import Clients, IoLoop
 from honcho_actors.runtime.watching import READ_SIDE, WRITE_SIDE, Complaints, Counting, Warden, rows
@@ -63,7 +64,13 @@ class Tree:
         self._meters = meters
         self.runtime = ThreadRuntime(Counting(meters), clock, "honcho")
         self.clients = Clients(cell, meters)
-        self.sessions = Sessions(cell, meters, self.clients.for_server, clock=clock)
+        self.sessions = Sessions(
+            cell,
+            meters,
+            self.clients.for_server,
+            clock=clock,
+            is_established=self._on_server,
+        )
         self.capture = Capture(
             CapturePorts(cell, self.clients.for_server, meters, clock, self.sessions.note_upload),
             cell.current.state_dir,
@@ -81,6 +88,10 @@ class Tree:
         cell.subscribe(complaints)
 
     # -- life ----------------------------------------------------------------------------------------------------------
+
+    def _on_server(self, session: SessionKey) -> bool:
+        """The port through which sessions ask capture's ledger."""
+        return self.capture.is_on_server(session)
 
     def start(self) -> None:
         """Starts everything. What does not start is noted and tried again; nothing is raised."""

@@ -18,6 +18,7 @@ from prometheus_client import CollectorRegistry
 from honcho_actors import Memory, Settings, Turn, TurnRequest
 from honcho_actors.host import ContextRegistry
 from honcho_actors.model import Placement, Reason, ReceiptState, SkipReason, State
+from honcho_actors.privacy import identity
 from tests.runtime.conftest import MakeMemory
 
 UNREACHABLE = "http://127.0.0.1:9"
@@ -280,6 +281,20 @@ class TestLife:
         first.close(1.0)
         second = make(UNREACHABLE, workspace="next")
         until(lambda: second.status().outbox.get("pending_turns") == 1)
+
+    def test_the_next_runtime_knows_from_the_ledger_which_conversations_the_server_has(
+        self, make: MakeMemory, server: str
+    ) -> None:
+        first = make(server, workspace="ledger")
+        assert first.capture(say("one")).wait(ReceiptState.DELIVERED, 10.0) is ReceiptState.DELIVERED
+        first.close(5.0)
+        second = make(server, workspace="ledger")
+        capture, settings = second._capture, second._cell.current
+        known, other = (identity.resolve(ask(key), settings) for key in ("one", "two"))
+        assert isinstance(known, identity.Identity)
+        assert isinstance(other, identity.Identity)
+        until(lambda: capture.is_on_server(known.session))
+        assert not capture.is_on_server(other.session)
 
     def test_105_runtimes_that_come_and_go_on_one_registry_go_on_counting(self, make: MakeMemory, server: str) -> None:
         registry = CollectorRegistry()
