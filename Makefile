@@ -3,7 +3,8 @@
 PYTHON ?= python3
 VENV   ?= .venv
 PY      = $(VENV)/bin/python
-SUITE   = -q
+# Two workers: most tests wait for clocks, sockets and processes. A file stays on one worker.
+SUITE   = -q -n 2 --dist loadfile
 
 .PHONY: demo test test-all lint bench conformance stress seeds contract kill soak fuzz lock clean setup setup-dev
 
