@@ -327,6 +327,23 @@ class TestFailures:
                 assert (name, found.outcome) == (name, Outcome.FAILED)
                 assert found.error is (ToolError.UNKNOWN_OUTCOME if lost else error)
 
+    def test_each_tool_has_its_own_time_and_a_loop_goes_on_meanwhile(self, stub: Stub, tmp_path: Path) -> None:
+        stub.script = lambda seen: Said({"content": "x"}, delay=5.0) if seen.path.endswith("/chat") else usual(seen)
+
+        async def ask(memory: Memory) -> tuple[ToolResult, int]:
+            request = TurnRequest(session_key="s", user="ines")
+            asked = asyncio.create_task(tool(memory, "honcho_reasoning").acall({"query": "rain?"}, request))
+            beats = 0
+            while not asked.done():
+                await asyncio.sleep(0.01)
+                beats += 1
+            return await asked, beats
+
+        with runtime(tmp_path, stub.url, dialectic_timeout=0.3, request_timeout=30.0) as memory:
+            found, beats = asyncio.run(ask(memory))
+            assert (found.error, found.outcome) == (ToolError.TIMED_OUT, Outcome.FAILED)
+            assert beats > 5
+
     def test_a_server_that_is_not_there_is_unreachable(self, tmp_path: Path) -> None:
         with runtime(tmp_path, "http://127.0.0.1:9") as memory:
             assert use(memory, "honcho_context").error is ToolError.UNREACHABLE
