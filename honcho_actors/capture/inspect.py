@@ -105,10 +105,10 @@ def show(path: Path, batch_id: str, *, reveal: bool = False) -> list[Shown]:
 def _shown(reader: sqlite3.Connection, batch_id: bytes, reveal: bool) -> Iterator[Shown]:
     rows = reader.execute(
         "SELECT m.position, m.peer, m.said, CASE WHEN m.delivery IS NULL THEN 'accepted' ELSE 'sending' END, '',"
-        " m.text, m.metadata FROM message m JOIN batch b ON b.seq=m.batch WHERE b.id=?1"
+        " m.text, m.metadata FROM message m JOIN batch b ON b.seq=m.batch WHERE b.id=:batch"
         " UNION ALL SELECT a.position, a.peer, a.said, 'set_aside', a.reason, a.text, a.metadata"
-        " FROM aside a JOIN batch b ON b.seq=a.batch WHERE b.id=?1 ORDER BY 1",
-        (batch_id,),
+        " FROM aside a JOIN batch b ON b.seq=a.batch WHERE b.id=:batch ORDER BY 1",
+        {"batch": batch_id},
     )
     for position, peer, said, state, reason, text, metadata in rows:
         shown = (text, json.loads(metadata)) if reveal else (None, None)

@@ -63,7 +63,7 @@ class DeliveryWorker(TaskActor):
         self._delivery = Delivery(core, conversation, ignore_schedule)
 
     def on_start(self) -> None:
-        self.actor_ref.tell(Go())
+        self.actor_ref.cast(Go())
 
     async def on_receive(self, message: object) -> None:
         if isinstance(message, Go):

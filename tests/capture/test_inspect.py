@@ -39,9 +39,9 @@ def test_what_was_set_aside_can_be_retried_and_is_delivered_once(honcho: str, wo
         path = state / "outbox.db"
         (entry,) = inspect.entries(path)
         assert (entry.state, entry.reason, entry.messages) == ("set_aside", "status_422", 2)
+        proxy.plan([])
         assert inspect.retry(path, entry.batch_id) == 2
         assert inspect.retry(path) == 0
-        proxy.plan([])
         with Rig(state, proxy.url, workspace=workspace) as rig:
             assert rig.capture.flush(10.0)
     assert texts(honcho, "s", workspace) == said(1)
