@@ -11,7 +11,7 @@ from honcho_actors.settings import Settings
 
 def why_not(settings: Settings) -> str:
     """One clause, or "" when it may be asked. Looks the name up when plain http is wanted; sends nothing."""
-    endpoint = parse_endpoint(settings.server_url, settings.api_key)
+    endpoint = parse_endpoint(settings.server_url, settings.api_key, allow_public_http=settings.allow_public_http)
     if isinstance(endpoint, BadEndpoint):
         return endpoint.problem
     if not endpoint.demands_private:

@@ -60,7 +60,9 @@ class EndpointInForce:
         settings = self._cell.current
         if settings is not self._made_for:
             if settings.configured:
-                self._endpoint = parse_endpoint(settings.server_url, settings.api_key)
+                self._endpoint = parse_endpoint(
+                    settings.server_url, settings.api_key, allow_public_http=settings.allow_public_http
+                )
             else:
                 self._endpoint = BadEndpoint("memory is switched off" if not settings.enabled else "no server is set")
             self._made_for = settings

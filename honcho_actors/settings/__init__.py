@@ -131,6 +131,7 @@ class Settings:
     session_summary: bool = _setting(True, Flag(), "the conversation's summary is part of the block")
     session_dream: bool = _setting(True, Flag(), "the server may derive from these messages", closed=False)
     inject_in_subagents: bool = _setting(False, Flag(), "subagents get the block too", closed=False)
+    allow_public_http: bool = _setting(False, Flag(), "plain http is allowed to public addresses too", closed=False)
     screener: ScreenerName = _setting(
         "none",
         OneOf(("none", "redact-secret")),

@@ -71,6 +71,7 @@ class TestResolution:
             "dialectic_cadence": 2, "context_tokens": 1200, "dialectic_max_chars": 600, "dialectic_depth": 1,
             "reasoning_level": "low", "reasoning_level_cap": "high", "observation_mode": "directional",
             "save_messages": True, "session_summary": True, "session_dream": True, "inject_in_subagents": False,
+            "allow_public_http": False,
             "first_turn_wait": 3.0, "headroom": 0.05, "request_timeout": 10.0, "delivery_timeout": 60.0,
             "dialectic_timeout": 60.0, "settle_time": 15.0, "max_concurrent_requests": 32, "requests_per_second": None,
             "dialectic_per_hour": None, "max_sessions": 10_000, "max_cache_bytes": 67_108_864, "idle_ttl": 7_200.0,
