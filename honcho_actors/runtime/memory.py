@@ -29,6 +29,7 @@ from honcho_actors.runtime.io import loaded
 from honcho_actors.runtime.status import RunState, Status, part
 from honcho_actors.runtime.tree import Tree
 from honcho_actors.sessions import Sessions
+from honcho_actors.sessions.budget import Counter
 from honcho_actors.settings import Settings, SettingsCell
 from supervision import Clock
 
@@ -56,7 +57,9 @@ class Forgotten:
 class Memory:
     """The public face. Made by `Memory.start`; every method may be called from any thread."""
 
-    def __init__(self, cell: SettingsCell, meters: Meters, clock: Clock, *, tree: bool) -> None:
+    def __init__(
+        self, cell: SettingsCell, meters: Meters, clock: Clock, *, tree: bool, counter: Counter | None = None
+    ) -> None:
         """Use `Memory.start`."""
         self._cell = cell
         self._meters = meters
@@ -66,7 +69,7 @@ class Memory:
         self._closing = threading.Lock()
         self._closed: bool | None = None
         self._off: Reason | None = None if tree else Reason.DISABLED
-        self._tree: Tree | None = Tree(cell, meters, clock, self._status_for_endpoint) if tree else None
+        self._tree: Tree | None = Tree(cell, meters, clock, self._status_for_endpoint, counter) if tree else None
         if self._tree is not None:
             self._sessions: Sessions = self._tree.sessions
             self._capture: Capture = self._tree.capture
@@ -79,13 +82,16 @@ class Memory:
         tree: bool = True,
         registry: CollectorRegistry | None = None,
         clock: Clock | None = None,
+        counter: Counter | None = None,
     ) -> Self:
         """A running runtime. Without `settings` they are loaded, and read again when a source changes.
 
         `tree=False` gives the face alone: every call answers *off*. `registry`: where the metrics are registered; two
-        runtimes on one registry share them. `clock` is for tests. Touches no network, prints nothing.
+        runtimes on one registry share them. `counter(text)` counts the tokens of `context_tokens`: by default a third
+        of the UTF-8 bytes; `sessions.budget.bpe_counter()` (extra `tokens`) counts exactly. `clock` is for tests.
+        Touches no network, prints nothing.
         """
-        memory = cls(SettingsCell(settings), Meters.on(registry), clock or Clock(), tree=tree)
+        memory = cls(SettingsCell(settings), Meters.on(registry), clock or Clock(), tree=tree, counter=counter)
         if memory._tree is not None:
             memory._tree.start()
         return memory

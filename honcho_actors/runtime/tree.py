@@ -31,6 +31,7 @@ from honcho_actors.privacy import egress, screeners
 from honcho_actors.runtime.io import Clients, IoLoop
 from honcho_actors.runtime.watching import READ_SIDE, WRITE_SIDE, Complaints, Counting, Warden, rows
 from honcho_actors.sessions import Sessions
+from honcho_actors.sessions.budget import Counter, utf8_thirds
 from honcho_actors.settings import SettingsCell
 from supervision import (
     ChildSpec,
@@ -58,7 +59,12 @@ class Tree:
     """One runtime's actors and the faces that outlive them."""
 
     def __init__(
-        self, cell: SettingsCell, meters: Meters, clock: Clock, status: Callable[[], Mapping[str, Any]]
+        self,
+        cell: SettingsCell,
+        meters: Meters,
+        clock: Clock,
+        status: Callable[[], Mapping[str, Any]],
+        counter: Counter | None = None,
     ) -> None:
         self._cell = cell
         self._meters = meters
@@ -70,6 +76,7 @@ class Tree:
             self.clients.for_server,
             clock=clock,
             is_established=self._on_server,
+            counter=counter or utf8_thirds,
         )
         self.capture = Capture(
             CapturePorts(cell, self.clients.for_server, meters, clock, self.sessions.note_upload),
