@@ -102,6 +102,8 @@ class Core:
         self.owner = Owner(directory)
         self.receipts: weakref.WeakValueDictionary[bytes, Receipt] = weakref.WeakValueDictionary()
         self.opted_out: set[tuple[str, str]] = set()
+        self.ledger_read = False
+        """Whether `on_server` holds what the outbox's ledger says; before that it is only what this process did."""
         self.on_server: dict[SessionKey, None] = {}
         """Conversations that the server is known to have, in the order in which something was delivered to them: read
         from the ledger at start, added to by the writer, read by anybody."""

@@ -24,7 +24,7 @@ from honcho_actors.capture.intake import Captured, Failed, Intake
 from honcho_actors.capture.receipt import Receipt
 from honcho_actors.capture.sweeper import Sweeper, WakeUp
 from honcho_actors.capture.writer import OutboxWriter, flush_mark
-from honcho_actors.model import Audience, ReceiptState, SessionKey, SkipReason, Turn
+from honcho_actors.model import Audience, Realm, ReceiptState, SessionKey, SkipReason, Turn
 from honcho_actors.privacy import identity as identities
 from honcho_actors.privacy.identity import Identity, NoIdentity
 from supervision import ChildSpec, Restart, Waiter, WouldBlockLoop
@@ -273,6 +273,21 @@ class Capture:
         """Whether the server is known to have this conversation. From memory; any thread; False before the ledger was
         read."""
         return session in self._core.on_server
+
+    @property
+    def ledger_coming(self) -> bool:
+        """Whether the ledger is about to be read: a runtime that has just started, and no trouble with its disk."""
+        core = self._core
+        return not (core.ledger_read or core.closed or core.given_up or core.trouble.text)
+
+    def knows(self, realm: Realm, key: str, user: str | None = None) -> bool:
+        """Whether the server is known to have a private conversation of this key, of that remote peer or of anybody.
+        As `is_on_server`, but looks through all of them: not for the turn path."""
+        key = content.storable(key)
+        return any(
+            held.key == key and held.realm == realm and held.audience == "private" and user in (None, held.user)
+            for held in list(self._core.on_server)
+        )
 
     def status(self) -> dict[str, Any]:
         """JSON-able; read from what the actors published, without asking any of them."""

@@ -300,6 +300,7 @@ class OutboxWriter(ThreadActor):
                 self._age = core.age_clock = AgeClock(float(age), boot, float(seconds), int(wall))
             core.opted_out |= retaining.opted_out(connection)
             core.know(retaining.on_server(connection, KNOWN_ON_SERVER))
+            core.ledger_read = True
         except sqlite3.Error as error:
             connection.close()
             raise StoreFailed(store.reason_of(error), core.path, type(error).__name__) from error

@@ -118,6 +118,7 @@ class HonchoClient:
         request.
 
         Creates nothing. An unknown peer is `nothing_known`; an unknown session is an ordinary, summary-less reply.
+        A reply that names another session is a bad reply, here and in the reads below that say whom they are about.
         `tokens=0` asks for no messages and no summary and costs the same at any length of the session.
         """
         if problem := wire.bad_id(workspace, session, peer_target, peer_perspective):
@@ -132,7 +133,8 @@ class HonchoClient:
         if peer_perspective is not None:
             params["peer_perspective"] = peer_perspective
         path = _session(workspace, session, "context")
-        return await self._caller.call(ops.SESSION_CONTEXT, call, path, reading.session_context, params=params)
+        read = reading.about(reading.session_context, id=session)
+        return await self._caller.call(ops.SESSION_CONTEXT, call, path, read, params=params)
 
     async def peer_context(
         self,
@@ -154,15 +156,15 @@ class HonchoClient:
         if target is not None:
             params["target"] = target
         path = _peer(workspace, peer, "context")
-        return await self._caller.call(ops.PEER_CONTEXT, call, path, reading.peer_context, params=params)
+        read = reading.about(reading.peer_context, peer_id=peer, target_id=peer if target is None else target)
+        return await self._caller.call(ops.PEER_CONTEXT, call, path, read, params=params)
 
     async def summaries(self, workspace: str, session: str, *, call: Call) -> Outcome[Summaries]:
         """The session's two summaries; the cheapest read there is. An unknown session has none."""
         if problem := wire.bad_id(workspace, session):
             return _refused(ops.SUMMARIES, problem)
-        return await self._caller.call(
-            ops.SUMMARIES, call, _session(workspace, session, "summaries"), reading.summaries
-        )
+        read = reading.about(reading.summaries, id=session)
+        return await self._caller.call(ops.SUMMARIES, call, _session(workspace, session, "summaries"), read)
 
     async def chat(
         self,

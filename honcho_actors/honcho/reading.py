@@ -177,6 +177,21 @@ def _summary(value: object, skip: Skip) -> str:
     return _text(value.get("content"), "summary", skip)
 
 
+def about(read: Callable[[object, Skip], T], **names: str) -> Callable[[object, Skip], T]:
+    """`read` for a reply that says whom it is about: one that names another is not this request's reply. `names`: what
+    each part must say where it says anything. Which name came instead is not told: it is somebody else's.
+    """
+
+    def checked(value: object, skip: Skip) -> T:
+        if isinstance(value, Mapping):
+            for part, name in names.items():
+                if (said := _name(value, part)) is not None and said != name:
+                    raise NotHoncho(f"the reply's {part} is not the one that was asked for")
+        return read(value, skip)
+
+    return checked
+
+
 def session_context(value: object, skip: Skip) -> SessionContext:
     reply = _object(value)
     messages = reply.get("messages")

@@ -22,10 +22,10 @@ from prometheus_client import CollectorRegistry
 from honcho_actors.capture import Capture, Receipt
 from honcho_actors.honcho.outcomes import Call
 from honcho_actors.metrics import Meters
-from honcho_actors.model import Context, Document, Reason, ReceiptState, SkipReason, State, Turn, TurnRequest
+from honcho_actors.model import Context, Document, Realm, Reason, ReceiptState, SkipReason, State, Turn, TurnRequest
 from honcho_actors.privacy import identity
 from honcho_actors.runtime import searching
-from honcho_actors.runtime.io import loaded
+from honcho_actors.runtime.io import LOOK_AGAIN, loaded
 from honcho_actors.runtime.status import RunState, Status, part
 from honcho_actors.runtime.tree import Tree
 from honcho_actors.sessions import Sessions
@@ -40,6 +40,9 @@ if TYPE_CHECKING:
 CLOSE_TIMEOUT: Final = 5.0
 STOP_SECONDS: Final = 1.0
 """What the tree gets at the end of `close`, after the drain."""
+
+LEDGER_SECONDS: Final = 1.0
+"""What a search at the very start gives the ledger of deliveries to be read."""
 
 OFF: Final[Mapping[Reason, Context]] = MappingProxyType({one: Context((), State.OFF, one) for one in Reason})
 
@@ -180,11 +183,22 @@ class Memory:
         self, settings: Settings, query: str, scope: str, key: str | None, limit: int | None
     ) -> tuple[Document, ...]:
         assert self._tree is not None
-        call = Call(asyncio.get_running_loop().time() + settings.request_timeout)
+
+        loop = asyncio.get_running_loop()
+
+        async def knows(realm: Realm, key: str, user: str | None) -> bool:
+            if self._sessions.knows(realm, key, user):
+                return True
+            end = loop.time() + LEDGER_SECONDS
+            while self._capture.ledger_coming and loop.time() < end:  # noqa: ASYNC110 (a thread reads it)
+                await asyncio.sleep(LOOK_AGAIN)
+            return self._capture.knows(realm, key, user)
+
+        call = Call(loop.time() + settings.request_timeout)
         wanted = settings.search_limit if limit is None else limit
         async with asyncio.timeout(settings.request_timeout):
             await loaded()
-            return await searching.search(self._tree.clients(), settings, query, scope, key, wanted, call)
+            return await searching.search(self._tree.clients(), settings, query, scope, key, wanted, call, knows)
 
     def fork(self, parent: str, child: str, at: str | None = None) -> None:
         """Notes that `child` begins as a copy of `parent` up to the turn `at`. Durable, no network."""

@@ -2,21 +2,25 @@
 
 Scopes: `session` (key: the conversation's own key), `agent` (key: a person's id; what that person wrote), `workspace`
 (key: the workspace's name, which must be the one in force), `global` (no key: the whole workspace). A scope without its
-key, or with a key that maps to nothing, is empty; nothing is ever widened, and no failure is an error.
+key, or with a key that maps to nothing, is empty; nothing is ever widened, and no failure is an error. A conversation
+that neither the published table nor the ledger of deliveries knows maps to nothing: nobody is asked about it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Awaitable, Callable, Iterable
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 from honcho_actors.honcho.outcomes import Call, Ok, Outcome
-from honcho_actors.model import Document, TurnRequest
+from honcho_actors.model import Document, Realm, TurnRequest
 from honcho_actors.privacy import egress, identity, names
 from honcho_actors.settings import Settings
 
 if TYPE_CHECKING:
     from honcho_actors.honcho.client import HonchoClient
+
+Knows = Callable[[Realm, str, str | None], Awaitable[bool]]
+"""Whether a conversation is known here: realm, its own key, the remote peer whose it is (None: anybody's)."""
 
 SearchScope = Literal["session", "agent", "workspace", "global"]
 QUERY_CHARS: Final = 2_000
@@ -24,7 +28,14 @@ MOST_HITS: Final = 100
 
 
 async def search(
-    client: HonchoClient, settings: Settings, query: str, scope: str, key: str | None, limit: int, call: Call
+    client: HonchoClient,
+    settings: Settings,
+    query: str,
+    scope: str,
+    key: str | None,
+    limit: int,
+    call: Call,
+    knows: Knows,
 ) -> tuple[Document, ...]:
     """The hits of one search; empty on every failure. On the loop."""
     screened = egress.screen(query, QUERY_CHARS, field=egress.Field.SEARCH)
@@ -32,10 +43,10 @@ async def search(
         return ()
     limit = max(1, min(MOST_HITS, limit))
     workspace = names.workspace_id(settings.workspace)
-    wanted = key.strip() if isinstance(key, str) else ""
+    wanted = key if isinstance(key, str) and key.strip() else ""
     found: Outcome[tuple[Any, ...]]
     if scope == "session" and wanted:
-        session = _session(wanted, settings)
+        session = await _session(wanted, settings, knows)
         if session is None:
             return ()
         found = await client.session_search(workspace, session, screened, limit=limit, call=call)
@@ -51,9 +62,15 @@ async def search(
     return tuple(_documents(found.value, scope, key)) if isinstance(found, Ok) else ()
 
 
-def _session(key: str, settings: Settings) -> str | None:
+async def _session(key: str, settings: Settings, knows: Knows) -> str | None:
     who = identity.resolve(TurnRequest(session_key=key, user=settings.user_peer), settings)
-    return None if isinstance(who, identity.NoIdentity) else identity.locate(who).remote_session or None
+    if isinstance(who, identity.NoIdentity):
+        return None
+    # With strategy `session` a key names one remote session, whoever speaks in it; with the others it is a person's.
+    person = None if settings.session_strategy == "session" else who.user_peer
+    if not await knows(who.realm, who.session.key, person):
+        return None
+    return identity.locate(who).remote_session or None
 
 
 def _peer(user: str, settings: Settings) -> str | None:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from honcho_actors.metrics import Meters
-from honcho_actors.model import Reason, SessionKey, TurnRequest
+from honcho_actors.model import Realm, Reason, SessionKey, TurnRequest
 from honcho_actors.privacy.identity import Identity, resolve
 from honcho_actors.sessions.budget import Counter, utf8_thirds
 from honcho_actors.sessions.cadence import SpendBudget
@@ -131,6 +131,14 @@ class Sessions(Serving):
             age = None if block is None else max(0.0, now - block[2])
             found.append(SessionRow(entry.key[3], entry.key[4], entry.remote, entry.turns, age, entry.reason))
         return tuple(found)
+
+    def knows(self, realm: Realm, key: str, user: str | None = None) -> bool:
+        """Whether a private conversation of this key is held here, of that remote peer or of anybody. From any thread;
+        looks through the whole table, so not for the turn path."""
+        return any(
+            held[3] == key and held[:3] == realm and held[5] == "private" and user in (None, held[4])
+            for held in list(self._entries)
+        )
 
     def known(self, request: TurnRequest) -> Identity | None:
         """Who and which remote session this is, when it is a conversation that is held here; nobody is guessed."""

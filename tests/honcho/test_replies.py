@@ -6,16 +6,19 @@ import asyncio
 import gzip
 import json
 import zlib
+from collections import Counter
 from datetime import UTC, datetime, timedelta
 from email.utils import format_datetime
+from pathlib import Path
 from typing import Any
+from urllib.parse import parse_qs, unquote, urlsplit
 
 import pytest
 
 from honcho_actors.honcho.client import HonchoClient, OutMessage
 from honcho_actors.honcho.endpoint import Endpoint
 from honcho_actors.honcho.outcomes import Failure, FailureKind, Ok
-from honcho_actors.honcho.reading import SessionContext
+from honcho_actors.honcho.reading import SessionContext, about
 from honcho_actors.honcho.retry_after import MAX_RETRY_AFTER, parse
 from honcho_actors.honcho.said import WITHHELD
 from tests.support.calls import client, endpoint, failure, read_context, text, value, within
@@ -115,6 +118,83 @@ async def test_A3_a_wrong_typed_part_is_skipped_alone_and_counted(body: dict[str
 
 async def test_A3_a_card_that_is_text_is_no_card() -> None:
     assert value(await context_from(Said({"peer_card": "one line", "peer_representation": "r"}))).card == ()
+
+
+# -- a reply about somebody else -------------------------------------------------------------------------------------
+
+FOREIGN = "somebody-else"
+
+
+@pytest.mark.parametrize(
+    ("read", "body"),
+    [
+        ("session", {"id": FOREIGN, "peer_representation": "keeps bees", "peer_card": ["bees"], "messages": []}),
+        ("person", {"peer_id": FOREIGN, "target_id": "user", "representation": "keeps bees"}),
+        ("person", {"peer_id": "user", "target_id": FOREIGN, "representation": "keeps bees"}),
+        ("pair", {"peer_id": "bot", "target_id": "bot", "representation": "keeps bees"}),
+        ("summaries", {"id": FOREIGN, "short_summary": {"content": "keeps bees"}}),
+    ],
+    ids=["id", "peer_id", "target_id", "target_id of a pair", "id of summaries"],
+)
+async def test_case_77_a_reply_about_another_is_a_bad_reply_that_says_neither_its_text_nor_its_name(
+    read: str, body: dict[str, Any]
+) -> None:
+    outcome = failure(await read_of(read, body))
+    assert outcome.kind is FailureKind.BAD_REPLY
+    assert FOREIGN not in repr(outcome)
+    assert "bees" not in repr(outcome)
+
+
+@pytest.mark.parametrize("read", ["session", "person", "pair", "summaries"])
+@pytest.mark.parametrize("said", ["right", "absent", None, "", 7, ["s"]])
+async def test_case_77_a_reply_that_says_rightly_or_not_at_all_whom_it_is_about_is_taken(read: str, said: Any) -> None:
+    right = {
+        "session": {"id": "s"},
+        "person": {"peer_id": "user", "target_id": "user"},
+        "pair": {"peer_id": "bot", "target_id": "user"},
+        "summaries": {"id": "s"},
+    }[read]
+    names = {"right": right, "absent": {}}.get(said) if isinstance(said, str) and said else dict.fromkeys(right, said)
+    known = {"representation": "likes tea", "peer_representation": "likes tea", "short_summary": {"content": "tea"}}
+    assert "tea" in repr(value(await read_of(read, {**known, **(names or {})})))
+
+
+@pytest.mark.parametrize("version", ["v3.0.7", "v3.0.12", "head"])
+def test_case_77_every_recorded_reply_of_honcho_names_whom_it_is_about(shared: Path, version: str) -> None:
+    recorded = json.loads((shared / "reference" / f"honcho-exchanges-{version}.json").read_text("utf-8"))
+    checked = Counter[str]()
+    for one in recorded:
+        path = urlsplit(one["path"])
+        parts = [unquote(part) for part in path.path.split("/")]
+        if one["status"] != 200 or not isinstance(one["response"], dict) or one["method"] != "GET" or len(parts) != 7:
+            continue
+        match parts[4], parts[6]:
+            case "sessions", ("context" | "summaries") as what:
+                names = {"id": parts[5]}
+            case "peers", "context" as what:
+                names = {"peer_id": parts[5], "target_id": parse_qs(path.query).get("target", [parts[5]])[0]}
+            case _:
+                continue
+        assert names.items() <= one["response"].items()
+        about(lambda value, skip: value, **names)(one["response"], pytest.fail)
+        checked[f"{parts[4]} {what}"] += 1
+    assert set(checked) == {"sessions context", "sessions summaries", "peers context"}
+
+
+async def read_of(read: str, body: dict[str, Any]) -> Any:
+    async with StubHoncho(lambda seen: Said(body)) as stub, client(stub.url) as honcho:
+        match read:
+            case "session":
+                return await read_context(honcho)
+            case "summaries":
+                return await honcho.summaries("w", "s", call=within())
+            case "person":
+                return await honcho.peer_context("w", "user", max_conclusions=10, call=within())
+            case _:
+                return await honcho.peer_context("w", "bot", target="user", max_conclusions=10, call=within())
+
+
+# -- what text is taken ----------------------------------------------------------------------------------------------
 
 
 async def test_text_from_the_server_can_be_stored_and_shown() -> None:

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from honcho_actors import Memory, Settings, Turn
+from honcho_actors import Memory, Settings, Turn, TurnRequest
 from honcho_actors.local.process import start
 from honcho_actors.model import ReceiptState
 from tests.privacy.relay import Relay
@@ -36,6 +36,72 @@ def test_case_74_a_scope_without_its_key_is_empty_and_asks_nobody(
     with Relay(server) as relay, memory_on(relay.url, tmp_path) as memory:
         assert memory.search("anything at all", scope, key) == ()
         assert relay.requests() == []
+
+
+def searched(relay: Relay) -> list[str]:
+    """The sessions that were searched, in the order of the requests."""
+    return [target.split("/")[-2] for _, target, _ in relay.requests() if target.endswith("/search")]
+
+
+@pytest.mark.parametrize("key", ["nobody-was-here", " quiet", "quiet ", "QUIET", "other/quiet", "x" * 500])
+def test_case_74_a_conversation_that_nothing_here_knows_is_empty_and_asks_nobody(
+    server: str, tmp_path: Path, key: str
+) -> None:
+    with Relay(server) as relay, memory_on(relay.url, tmp_path, workspace="case74") as memory:
+        memory.capture(Turn("quiet", "ana", "the lighthouse in winter", None))
+        assert memory.flush(10.0)
+        before = len(relay.requests())
+        assert memory.search("lighthouse", "session", key) == ()
+        assert len(relay.requests()) == before
+
+
+def test_case_74_a_conversation_is_known_by_its_turn_alone_and_by_its_delivery_alone_and_over_a_restart(
+    server: str, tmp_path: Path
+) -> None:
+    with Relay(server) as relay:
+        with memory_on(relay.url, tmp_path, workspace="case74b", recall_mode="tools") as memory:  # no turn is tabled
+            memory.capture(Turn("told", "ana", "the lighthouse in winter", None))
+            assert memory.flush(10.0)
+            assert [hit.text for hit in memory.search("lighthouse", "session", "told")] == ["the lighthouse in winter"]
+        with memory_on(relay.url, tmp_path, workspace="case74b", recall_mode="tools") as memory:
+            assert len(memory.search("lighthouse", "session", "told")) == 1
+        assert searched(relay) == ["told", "told"]
+        with memory_on(relay.url, tmp_path / "new", workspace="case74b", save_messages=False) as memory:
+            assert memory.search("lighthouse", "session", "told") == ()
+            assert searched(relay) == ["told", "told"]
+            memory.context(TurnRequest("told", user="ana", query="what about the lighthouse?"))
+            assert len(memory.search("lighthouse", "session", "told")) == 1
+        with memory_on(relay.url, tmp_path, workspace="another") as memory:
+            assert memory.search("lighthouse", "session", "told") == ()
+        assert searched(relay) == ["told", "told", "told"]
+
+
+@pytest.mark.parametrize("hold", [{"audience": "shared"}, {"partition": "house"}])
+def test_case_74_a_shared_room_and_another_partition_do_not_make_a_private_conversation_known(
+    server: str, tmp_path: Path, hold: dict[str, Any]
+) -> None:
+    with Relay(server) as relay, memory_on(relay.url, tmp_path, workspace="case74c") as memory:
+        memory.capture(Turn("room", "ana", "the lighthouse in winter", None, **hold))
+        memory.context(TurnRequest("room", user="ana", **hold))
+        assert memory.flush(10.0)
+        assert memory.search("lighthouse", "session", "room") == ()
+        assert searched(relay) == []
+
+
+def test_case_74_where_a_key_is_one_persons_another_persons_conversation_does_not_make_it_known(
+    server: str, tmp_path: Path
+) -> None:
+    with (
+        Relay(server) as relay,
+        memory_on(relay.url, tmp_path, workspace="case74d", session_strategy="global", user_peer="ines") as memory,
+    ):
+        memory.capture(Turn("talk", "ana", "the lighthouse in winter", None))
+        assert memory.flush(10.0)
+        assert memory.search("lighthouse", "session", "talk") == ()
+        assert searched(relay) == []
+        memory.capture(Turn("talk", "ines", "the lighthouse in spring", None))
+        assert memory.flush(10.0)
+        assert {hit.text for hit in memory.search("lighthouse", "session", "talk")} == {"the lighthouse in spring"}
 
 
 def test_case_75_a_search_carries_its_scope_and_finds_only_that(server: str, tmp_path: Path) -> None:

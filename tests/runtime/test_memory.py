@@ -196,7 +196,9 @@ class TestBesideTurns:
 
     def test_a_search_on_a_dead_server_or_for_nothing_is_empty(self, make: MakeMemory) -> None:
         memory = make(UNREACHABLE)
+        assert memory.context(ask("one"), 0.5).system == ""
         assert memory.search("1963", "session", "one") == ()
+        assert memory.search("1963", "global") == ()
         assert memory.search("  ", "session", "one") == ()
 
     def test_an_opted_out_conversation_is_not_captured_and_an_opted_in_one_is(

@@ -47,9 +47,10 @@ def usual(seen: Seen) -> Answer:
     if path.endswith("/messages/list"):
         return Said({"items": [MESSAGE], "total": 1, "page": 1, "size": 20, "pages": 1})
     if "/sessions/" in path and path.endswith("/context"):
-        return Said({"id": "s", "messages": [], "peer_representation": "Likes rain.", "peer_card": ["Name: Ines"]})
+        said = {"messages": [], "peer_representation": "Likes rain.", "peer_card": ["Name: Ines"]}
+        return Said({"id": path.split("/")[-2], **said})
     if path.endswith("/context"):
-        return Said({"peer_id": "ines", "representation": "Likes rain.", "peer_card": []})
+        return Said({"peer_id": path.split("/")[-2], "representation": "Likes rain.", "peer_card": []})
     return Said({"id": "x"})
 
 
@@ -202,6 +203,23 @@ class TestWire:
         for given, sent in ((500, 100), (None, 8), ("10", 10), (3.0, 3), (1e9, 100)):
             use(memory, "honcho_search", {"query": "rain", "limit": given})
             assert stub.seen[-1].json()["limit"] == sent
+
+    def test_76_one_bad_line_refuses_a_whole_card_by_the_parameters_name_and_puts_nothing(
+        self, memory: Memory, stub: Stub
+    ) -> None:
+        key, lines = secret(), ["Name: Ines", "her key is {key} ok", "Keeps bees."]
+        before = counted(memory, "honcho_profile", "withheld")
+        found = use(memory, "honcho_profile", {"card": [line.format(key=key) for line in lines]})
+        assert (found.error, found.outcome) == (ToolError.WITHHELD, Outcome.WITHHELD)
+        assert found.details["parameter"] == "card"
+        assert "`card`" in found.text
+        assert "credential" in found.text
+        for word in (key, "Ines", "her key", "bees"):
+            assert word not in repr(found)
+        assert counted(memory, "honcho_profile", "withheld") == before + 1
+        assert stub.seen == []
+        kept = use(memory, "honcho_profile", {"card": lines[:1]})
+        assert (kept.details["verified"], stub.ops()[0]) == (True, "PUT peers/ines/card")
 
     def test_tl20_a_budget_of_tokens_is_forwarded(self, memory: Memory, stub: Stub) -> None:
         use(memory, "honcho_context", {"tokens": 321})

@@ -217,6 +217,33 @@ def test_a_failed_read_never_replaces_a_good_layer_and_the_age_goes_on() -> None
         assert context.sections[0].made_for_turn == 1
 
 
+def test_case_77_what_a_reply_about_another_says_is_not_injected_and_the_last_good_block_stays() -> None:
+    clock = ManualClock()
+    with World(clock=clock, dialectic_cadence=99) as world:
+        run(world, "what about the garden?")
+        world.remote.misnamed = "bob"
+        world.remote.persons["ann"] = ("Bob keeps bees.", ["Name: Bob"])
+        world.remote.summaries["s1"] = "They spoke of Bob."
+        run(world, "and the pond?")
+        reads = [one.op for one in world.remote.asked if one.op != "chat"]
+        assert reads == ["session_context", "session_context", "peer_context"]
+        context = world.turn("ok")
+        assert "tomatoes" in context.system
+        assert "Bob" not in context.system + context.user_message
+        world.quiet()
+        world.remote.misnamed = ""
+        world.remote.persons["ann"] = ("Ann has a boat.", [])
+        clock.advance(60.0)
+        run(world, "and the shed?")
+        assert "boat" in world.turn("ok").system
+
+
+def test_case_77_the_first_turn_of_a_person_gets_nothing_of_a_reply_about_another() -> None:
+    with World(Remote({"ann": ("Bob keeps bees.", ["Name: Bob"])}, misnamed="bob")) as world:
+        context = world.turn()
+        assert (context.system, context.user_message, context.reason) == ("", "", Reason.SERVER_ERROR)
+
+
 def test_case_84_a_supplement_made_for_another_turn_says_so_and_is_dropped_when_it_is_old() -> None:
     clock = ManualClock()
     with World(clock=clock, volatile_max_age=60.0, dialectic_cadence=2) as world:

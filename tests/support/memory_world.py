@@ -48,6 +48,8 @@ class Remote:
     statuses: dict[str, int] = field(default_factory=dict)
     closed: dict[str, threading.Event] = field(default_factory=dict)
     """Operations that wait until their event is set."""
+    misnamed: str = ""
+    """Whom every reply says that it is about, instead of whom was asked about."""
     asked: list[Asked] = field(default_factory=list)
 
     def count(self, op: str) -> int:
@@ -86,16 +88,19 @@ class Remote:
             return Said({"content": self.answer(body["query"])})
         if op == "summaries":
             text = self.summaries.get(session)
-            return Said({"id": session, "short_summary": text and {"content": text}, "long_summary": None})
+            return Said(
+                {"id": self.misnamed or session, "short_summary": text and {"content": text}, "long_summary": None}
+            )
         if peer not in self.persons:
             return Said({"detail": f"Peer {peer} not found in workspace {workspace}"}, 404)
         representation, card = self.persons[peer]
         if op == "peer_context":
-            return Said({"peer_id": peer, "target_id": peer, "representation": representation, "peer_card": card})
+            about = self.misnamed or peer
+            return Said({"peer_id": about, "target_id": about, "representation": representation, "peer_card": card})
         text = self.summaries.get(session) if int(query["tokens"]) > 0 and query["summary"] == "true" else None
         return Said(
             {
-                "id": session,
+                "id": self.misnamed or session,
                 "messages": [],
                 "summary": text and {"content": text},
                 "peer_representation": representation,
