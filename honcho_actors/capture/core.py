@@ -213,6 +213,11 @@ class Core:
         while len(known) > KNOWN_ON_SERVER:
             del known[next(iter(known))]
 
+    def unknow(self, peer: str) -> None:
+        """A person is forgotten, and with them what the server has of theirs. On the writer's thread."""
+        for session in [held for held in self.on_server if held.user == peer]:
+            del self.on_server[session]
+
 
 _FINAL = {
     DELIVERED: ReceiptState.DELIVERED,

@@ -250,6 +250,7 @@ class Capture:
         def act(connection: Any) -> tuple[int, int, list[str]]:
             connection.execute("PRAGMA secure_delete=ON")
             core.wipe = True
+            core.unknow(peer)
             return retaining.forget(connection, peer)
 
         found = self._wait(core.submit(act, in_order=True), 5.0)

@@ -297,6 +297,8 @@ class TestLife:
         assert isinstance(other, identity.Identity)
         until(lambda: capture.is_on_server(known.session))
         assert not capture.is_on_server(other.session)
+        assert second.forget("ines").done
+        assert not capture.is_on_server(known.session)
 
     def test_105_runtimes_that_come_and_go_on_one_registry_go_on_counting(self, make: MakeMemory, server: str) -> None:
         registry = CollectorRegistry()
