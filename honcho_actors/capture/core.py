@@ -107,6 +107,8 @@ class Core:
         self.on_server: dict[SessionKey, None] = {}
         """Conversations that the server is known to have, in the order in which something was delivered to them: read
         from the ledger at start, added to by the writer, read by anybody."""
+        self.flushes: list[tuple[int, Waiter[Any]]] = []
+        """Who waits until nothing up to a sequence number is owed; a restarted writer answers them."""
         self.counts: Counts | None = None
         self.trouble = Trouble()
         self.set_aside_files: tuple[str, ...] = ()

@@ -11,7 +11,6 @@ import contextlib
 import sqlite3
 import time
 from dataclasses import dataclass
-from typing import Any
 
 from honcho_actors import store
 from honcho_actors.capture import accepting, content, retaining
@@ -23,7 +22,7 @@ from honcho_actors.capture.schema import MIGRATIONS
 from honcho_actors.model import ReceiptState, SkipReason
 from honcho_actors.privacy import identity as identities
 from honcho_actors.store import StoreFailed, StoreReason
-from supervision import Reason, ThreadActor, Token, Waiter
+from supervision import Reason, ThreadActor, Token
 
 LOCKED_FOR = 10.0
 """Seconds that captures wait for a file that another process holds."""
@@ -45,12 +44,6 @@ class Works:
     conversations: tuple[int, ...]
 
 
-@dataclass(slots=True)
-class _Flush:
-    mark: int
-    waiter: Waiter[Any]
-
-
 class OutboxWriter(ThreadActor):
     """Owns `outbox.db`. Messages: WAKE (look at the intake) and its own `Tick`."""
 
@@ -61,7 +54,6 @@ class OutboxWriter(ThreadActor):
         self._age = AgeClock()
         self._version = -1
         self._dirty = True
-        self._flushes: list[_Flush] = []
         self._ticking: Token | None = None
         self._episode = ("", 0.0)
         self._cost = 0.0
@@ -93,8 +85,9 @@ class OutboxWriter(ThreadActor):
             if self._connection is not None:
                 self._save_age(core.ports.read_clock())
         self._close()
-        for flush in self._flushes:
-            flush.waiter.resolve(False, "shutdown")
+        if core.closed:
+            for _, waiter in core.flushes:
+                waiter.resolve(False, "shutdown")
         core.owner.close()
 
     def __del__(self) -> None:
@@ -117,7 +110,8 @@ class OutboxWriter(ThreadActor):
             log.error("a group could not be written: %s; its items are written one by one", type(error).__name__)
             for one in prepared:
                 self._write_alone(one)
-        intake.done()
+        if not self.fenced:  # given up in the middle: nobody heard of it, so the successor does it again and says so
+            intake.done()
 
     def _write_alone(self, one: tuple[Item, content.Drafted | None]) -> None:
         try:
@@ -203,7 +197,7 @@ class OutboxWriter(ThreadActor):
             self._announce(item, result)
         if work:
             self._core.tell_sweeper(Works(tuple(work)))
-        if self._flushes:
+        if self._core.flushes:
             self._answer_flushes(connection)
 
     def _accept(
@@ -239,7 +233,7 @@ class OutboxWriter(ThreadActor):
                 except Exception as error:  # noqa: BLE001 boundary: as above; the entry itself is committed
                     result = Failed(error)
             if isinstance(result, FlushMark):
-                self._flushes.append(_Flush(result.mark, item.waiter))
+                self._core.flushes.append((result.mark, item.waiter))
                 return
             item.waiter.resolve(result)
             return
@@ -346,7 +340,7 @@ class OutboxWriter(ThreadActor):
                 self._publish(connection)
                 self._cost = _SHARE * (time.perf_counter() - began)
             self._dirty = False
-            if self._flushes:
+            if self._core.flushes:
                 self._answer_flushes(connection)
             watched = [
                 batch_id
@@ -363,7 +357,7 @@ class OutboxWriter(ThreadActor):
                 self._close()
             elif reason is not StoreReason.LOCKED:
                 core.trouble = Trouble(reason.value, str(failed))
-        self._tick_in(max(TICK_BUSY, self._cost) if self._flushes or self._dirty else TICK_IDLE)
+        self._tick_in(max(TICK_BUSY, self._cost) if self._core.flushes or self._dirty else TICK_IDLE)
 
     def _tick_in(self, seconds: float) -> None:
         if self._ticking is not None:
@@ -384,18 +378,19 @@ class OutboxWriter(ThreadActor):
     def _answer_flushes(self, connection: sqlite3.Connection) -> None:
         settings = self._core.settings
         hopeless = settings.read_only or not settings.configured
-        left = []
-        for flush in self._flushes:
-            if flush.waiter.resolved:
-                continue
-            if not retaining.owed_until(connection, flush.mark):
-                self._publish(connection)
-                flush.waiter.resolve(True)
-            elif hopeless:
-                flush.waiter.resolve(False, "nothing is sent")
-            else:
-                left.append(flush)
-        self._flushes = left
+        waiting = self._core.flushes
+        for flush in list(waiting):
+            mark, waiter = flush
+            if not waiter.resolved:
+                if not retaining.owed_until(connection, mark):
+                    self._publish(connection)
+                    waiter.resolve(True)
+                elif hopeless:
+                    waiter.resolve(False, "nothing is sent")
+            if (
+                waiter.resolved and flush in waiting
+            ):  # what an abandoned writer says is not heard: its successor says it
+                waiting.remove(flush)
 
 
 @dataclass(frozen=True, slots=True)

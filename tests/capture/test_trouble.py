@@ -72,6 +72,25 @@ def test_a_writer_that_dies_in_the_middle_of_a_group_is_replaced_and_no_turn_is_
     assert texts(honcho, "s", workspace) == said(*range(30))
 
 
+def test_a_flush_outlives_the_writer_that_took_it(honcho: str, workspace: str, state: Path) -> None:
+    away = [{"fault": "status", "on": ["add_messages"], "status": 503}]
+    with faults(honcho, away) as proxy, Rig(state, proxy.url, workspace=workspace) as rig:
+        assert rig.capture.capture(turn(1)).wait("accepted", 5.0) == "accepted"
+        core = rig.capture.core
+        flushed: list[bool] = []
+        waiting = threading.Thread(target=lambda: flushed.append(rig.capture.flush(20.0)))
+        waiting.start()
+        assert until(lambda: len(core.flushes) == 1)
+        writer: Any = core.writer
+        before = core.generation
+        writer.kill()
+        assert until(lambda: core.generation > before)
+        proxy.plan([])
+        waiting.join(25.0)
+        assert flushed == [True]
+    assert texts(honcho, "s", workspace) == said(1)
+
+
 def test_a_full_intake_skips_after_at_most_50_ms_and_says_so(workspace: str, state: Path) -> None:
     with Rig(state, None, workspace=workspace, intake=Intake(limit=10)) as rig:
         rig.capture.capture(turn(0)).wait("accepted", 5.0)
