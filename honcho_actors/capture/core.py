@@ -104,6 +104,8 @@ class Core:
         self.opted_out: set[tuple[str, str]] = set()
         self.ledger_read = False
         """Whether `on_server` holds what the outbox's ledger says; before that it is only what this process did."""
+        self.forgets = 0
+        """How often somebody was forgotten: a text that was taken before may not leave any more."""
         self.on_server: dict[SessionKey, None] = {}
         """Conversations that the server is known to have, in the order in which something was delivered to them: read
         from the ledger at start, added to by the writer, read by anybody."""
@@ -216,7 +218,9 @@ class Core:
             del known[next(iter(known))]
 
     def unknow(self, peer: str) -> None:
-        """A person is forgotten, and with them what the server has of theirs. On the writer's thread."""
+        """A person is forgotten, and with them what the server has of theirs; a group that is in a worker's hand and
+        not yet on its way is taken anew. On the writer's thread."""
+        self.forgets += 1
         for session in [held for held in self.on_server if held.user == peer]:
             del self.on_server[session]
 

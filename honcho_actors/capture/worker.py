@@ -79,6 +79,8 @@ class _Taken:
     group: Group
     texts: tuple[Screened | None, ...]
     at: Reading
+    forgets: int
+    """How often somebody had been forgotten by then."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -221,7 +223,9 @@ class Delivery:
     def _looked_at(self, group: Group) -> _Taken:
         """On the writer's thread: each text of the group once more through the gate, as it is about to leave."""
         gate, now = self.core.ports.gate, self.core.ports.read_clock()
-        return _Taken(group, tuple(gate.again(row.text, field=Field.MESSAGE) for row in group.rows), now)
+        return _Taken(
+            group, tuple(gate.again(row.text, field=Field.MESSAGE) for row in group.rows), now, self.core.forgets
+        )
 
     # -- establishing --------------------------------------------------------------------------------------------------
 
@@ -268,7 +272,7 @@ class Delivery:
         if core.settings.read_only:
             await self._give_back(claimed, group.delivery, 0.0, "read_only", claimed.attempts, claimed.size)
             raise _Stop(self._report(PAUSED, "read_only"))
-        if now.boot != taken.at.boot or now.seconds - taken.at.seconds > STALE:
+        if now.boot != taken.at.boot or now.seconds - taken.at.seconds > STALE or taken.forgets != core.forgets:
             raise LeaseLost
         outcome = await client.add_messages(
             claimed.workspace, claimed.session, messages, self._call(core.settings.delivery_timeout)
