@@ -14,6 +14,7 @@ import re
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -90,6 +91,33 @@ class Conversation:
         assert self.memory.search("what it means in the long run", "session", "nobody-1", limit=50) == ()
         assert self.memory.search("what it means in the long run", "session", None, limit=50) == ()
 
+    def tools(self) -> None:
+        """What a model is told, tool by tool: to each of the two their own words (those said in the room are theirs,
+        too), and in the room nobody's."""
+        asked = "what it means in the long run"
+        calls: list[tuple[str, dict[str, Any]]] = [
+            ("honcho_search", {"query": asked, "scope": "mine", "limit": 50}),
+            ("honcho_search", {"query": asked, "scope": "session", "limit": 50}),
+            ("honcho_search", {"query": asked, "facts": True, "limit": 50}),
+            ("honcho_context", {}),
+            ("honcho_context", {"query": asked}),
+            ("honcho_profile", {}),
+            ("honcho_conclude", {"query": asked}),
+            ("honcho_reasoning", {"query": asked}),
+        ]
+        tools = {tool.name: tool for tool in self.memory.tools(aliases=False)}
+        assert {name for name, _ in calls} == set(tools)
+        told = 0
+        for person, other in (PEOPLE, PEOPLE[::-1]):
+            for name, args in calls:
+                answer = tools[name].call(args, TurnRequest(f"{person}-1", user=person))
+                found = marks(answer.text + repr(answer.details))
+                assert not {mark for mark in found if mark.startswith(other)}, (name, found)
+                told += bool(found)
+                shared = tools[name].call(args, TurnRequest("room", user=person, audience="shared"))
+                assert marks(shared.text + repr(shared.details)) == set(), name
+        assert told >= 4
+
 
 def owner_of(target: str, body: str) -> set[str]:
     """Whose words a request may hold, by the session or the peer that it is about."""
@@ -126,6 +154,7 @@ def test_no_text_of_one_is_in_anything_made_for_the_other(
             for _ in range(200):
                 talk.turn()
             talk.search()
+            talk.tools()
             assert memory.flush(60.0)
         requests = relay.requests()
     uploads = asked = 0
