@@ -27,7 +27,7 @@ from uuid import UUID
 from honcho_actors.honcho.reading import NOTHING, whole_text
 from honcho_actors.privacy import egress
 from honcho_actors.privacy.names import holds_secret
-from honcho_actors.privacy.text import cut, travelling
+from honcho_actors.privacy.text import cut, sendable, travelling
 
 if TYPE_CHECKING:
     from honcho_actors.privacy.egress import Screened
@@ -85,11 +85,12 @@ def split_content(text: str, limit: int = MAX_CONTENT_CHARS) -> list[str]:
 
 
 def message_bodies(messages: Sequence[OutMessage]) -> list[dict[str, Any]]:
-    """The messages as the server takes them, over-long ones in linked pieces."""
+    """The messages as the server takes them, over-long ones in linked pieces. Not trimmed: what the gate passed is, and
+    a piece of a longer text keeps the blank at its cut, so that the pieces join to the text again."""
     bodies: list[dict[str, Any]] = []
     for number, message in enumerate(messages):
         metadata = clean_metadata(message.metadata)
-        pieces = split_content(safe_text(message.text.text))
+        pieces = split_content(sendable(message.text.text))
         when = stamp(message.created_at)
         if len(pieces) > 1:
             link = hashlib.blake2b(f"{number}\0{when}\0{message.peer}\0{pieces[0]}".encode(), digest_size=8).hexdigest()

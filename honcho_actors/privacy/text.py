@@ -26,11 +26,16 @@ _SPECIAL_TOKEN = re.compile(r"<\|([A-Za-z0-9_]{1,32})\|>")
 def travelling(text: str) -> str:
     """The text in the form that can be sent: trimmed, no NUL, no lone surrogate, no tokenizer control word.
     Idempotent."""
+    return sendable(text).strip()
+
+
+def sendable(text: str) -> str:
+    """As `travelling`, with the blanks at both ends: those of a piece stood inside the text that it was cut from."""
     if "\x00" in text or not _encodable(text):
         text = _UNSENDABLE.sub(lambda found: "" if found[0] == "\x00" else "\ufffd", text)
     if "<|" in text:
         text = _SPECIAL_TOKEN.sub(r"<| \1 |>", text)
-    return text.strip()
+    return text
 
 
 def _encodable(text: str) -> bool:

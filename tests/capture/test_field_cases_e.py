@@ -305,12 +305,36 @@ def test_case_51_long_text_is_split_and_nothing_of_it_is_lost(
         assert receipt.wait("delivered", 20.0) is ReceiptState.DELIVERED
     messages = stored(honcho, "s", workspace)
     parts = [message["content"] for message in messages if message["peer_id"] == "user"]
-    assert "".join(parts).replace(" ", "") == text.replace(" ", "")
+    assert "".join(parts) == text
     assert max(map(len, parts)) <= 25_000
     assert messages[-1]["content"] == "short"
     assert [message["metadata"]["position"] for message in messages] == list(range(len(messages)))
     if len(parts) > 1:
         assert [message["metadata"]["part"] for message in messages[:-1]] == list(range(1, len(parts) + 1))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "  " + "a line of nine words that ends in a stop.\n\n" * 1_500 + "the end \n",
+        "word" + " " * 60_000 + "word",
+        "\ttab\u3000wide\u00a0blank " * 4_000 + "end",
+        "e\u0301" * 30_000,
+    ],
+    ids=["paragraphs", "a gap longer than a message", "other blanks", "accents"],
+)
+def test_sm47_a_long_text_goes_in_pieces_that_join_to_it_blanks_and_all(
+    honcho: str, workspace: str, state: Path, text: str
+) -> None:
+    """SM47 has the original clip at the budget; the issue overrides it: over-long texts are split, not dropped. Both
+    ends of the whole text are trimmed, as those of every text are, and not a character between them is lost."""
+    with Rig(state, honcho, workspace=workspace) as rig:
+        receipt = rig.capture.capture(Turn(session_key="s", prompt=text, answer="short"))
+        assert receipt.wait("delivered", 30.0) is ReceiptState.DELIVERED
+    messages = stored(honcho, "s", workspace)
+    assert "".join(message["content"] for message in messages[:-1]) == text.strip()
+    assert len(messages) > 2
+    assert max(len(message["content"]) for message in messages) <= 25_000
 
 
 def test_case_51_emoji_are_counted_as_the_server_counts_them(honcho: str, workspace: str, state: Path) -> None:
