@@ -139,6 +139,8 @@ class Meters:
         self.outbox_pending = gauge("outbox_pending", "Accepted turns that are not delivered")
         self.outbox_oldest_age = gauge("outbox_oldest_age_seconds", "Age of the oldest undelivered turn")
         self.outbox_bytes = gauge("outbox_bytes", "Size of the outbox")
+        self.outbox_set_aside = gauge("outbox_set_aside", "Messages that the server refused for good and that are kept")
+        self.state_free_bytes = gauge("state_free_bytes", "Room left on the disk of the state directory")
         self.captures = counter("captures_total", "Turns handed over, by what became of them", outcome=CAPTURES)
         self.deliveries = counter("deliveries_total", "Deliveries ended", outcome=DELIVERIES)
         self.last_delivery = gauge("last_delivery_timestamp_seconds", "Wall clock of the last delivery, 0 before it")

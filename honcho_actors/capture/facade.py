@@ -317,6 +317,7 @@ class Capture:
                 "last_delivery": counts.last_delivery,
                 "file_bytes": counts.file_bytes,
                 "forks_pending": counts.forks_pending,
+                "forks_failed": dict(counts.forks_failed),
             }
         return found
 

@@ -7,7 +7,7 @@ Functions on an open connection, inside the writer's transaction unless they onl
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from honcho_actors.capture.clocks import Moment, Reading, remaining
@@ -43,6 +43,8 @@ class Counts:
     last_delivery: float | None
     file_bytes: int
     forks_pending: int
+    forks_failed: Mapping[str, int]
+    """Children that began with nothing of their parent, by reason."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,6 +100,7 @@ def counts(connection: sqlite3.Connection, age: float) -> Counts:
         last_delivery=total[3] / 1e6 if total[3] else None,
         file_bytes=used_bytes(connection),
         forks_pending=one("SELECT count(*) FROM fork WHERE state='pending'").fetchone()[0],
+        forks_failed=dict(one("SELECT reason, count(*) FROM fork WHERE state='fresh' GROUP BY reason").fetchall()),
     )
 
 

@@ -372,6 +372,7 @@ class OutboxWriter(ThreadActor):
         meters.outbox_pending.set(counts.turns)
         meters.outbox_oldest_age.set(counts.oldest or 0.0)
         meters.outbox_bytes.set(counts.file_bytes)
+        meters.outbox_set_aside.set(counts.set_aside)
         if counts.last_delivery is not None:
             meters.last_delivery.set(counts.last_delivery)
 
