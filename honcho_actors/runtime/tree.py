@@ -26,8 +26,8 @@ from typing import Any, Final
 
 from honcho_actors.capture import Capture, CapturePorts
 from honcho_actors.metrics import Meters
-from honcho_actors.model import SessionKey
-from honcho_actors.privacy import egress, screeners
+from honcho_actors.model import SessionKey, TurnRequest
+from honcho_actors.privacy import egress, identity, screeners
 from honcho_actors.runtime.io import Clients, IoLoop
 from honcho_actors.runtime.watching import READ_SIDE, WRITE_SIDE, Complaints, Counting, Warden, rows
 from honcho_actors.sessions import Sessions
@@ -120,6 +120,13 @@ class Tree:
             return self.runtime.close(timeout)
         finally:
             self._unguard()
+
+    def left_behind(self) -> None:
+        """In a forked child: nothing of this tree runs here, and its faces say so. Takes no lock."""
+        self._closing = True
+        self._lock = threading.Lock()
+        self.sessions.close()
+        self.capture.close()
 
     def _start(self) -> None:
         with self._lock:
@@ -224,6 +231,8 @@ class Tree:
     def _pages(self) -> Mapping[str, Callable[[Mapping[str, str]], Any]]:
         return {
             "/sessions": lambda query: [asdict(row) for row in self.sessions.rows(_limit(query))],
+            "/recent": lambda query: [asdict(row) for row in self.sessions.rows(_limit(query), latest=True)],
+            "/context": self._context,
             "/outbox": lambda query: self.capture.status(),
             "/tree": lambda query: list(self.rows()),
             "/settings": lambda query: {
@@ -233,6 +242,21 @@ class Tree:
                 "problems": [str(problem) for problem in self._cell.current.problems],
                 "epoch": self._cell.current.epoch,
             },
+        }
+
+    def _context(self, query: Mapping[str, str]) -> Mapping[str, Any]:
+        """Whether a conversation is held and how it is; nothing is read, made or served for it, and no text is shown.
+        Without a `key`, the conversation that was read last."""
+        key, peer = query.get("key") or None, None
+        if query.get("user"):
+            who = identity.resolve(TurnRequest(session_key=key or "any", user=query["user"]), self._cell.current)
+            peer = who.user_peer if isinstance(who, identity.Identity) else query["user"]
+        row = self.sessions.row(key, peer)
+        return {
+            "manager": self.sessions.status()["manager"],
+            "tracked": row is not None,
+            "chosen_by": None if row is None else "most_recent" if key is None else "key",
+            "row": None if row is None else asdict(row),
         }
 
 

@@ -6,13 +6,15 @@ says so), and answers with what it knows while the tree is away.
 
 from __future__ import annotations
 
+import heapq
 import random
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from operator import attrgetter
+from typing import Any, Literal
 
 from honcho_actors.metrics import Meters
-from honcho_actors.model import Realm, Reason, SessionKey, TurnRequest
+from honcho_actors.model import Cause, Realm, Reason, SessionKey, TurnRequest
 from honcho_actors.privacy.identity import Identity, resolve
 from honcho_actors.sessions.budget import Counter, utf8_thirds
 from honcho_actors.sessions.cadence import SpendBudget
@@ -23,7 +25,7 @@ from honcho_actors.sessions.manager import SessionManager
 from honcho_actors.sessions.messages import Forget, ForgetSaved, Load, Uploaded
 from honcho_actors.sessions.ports import Ports
 from honcho_actors.sessions.serving import Gate, Serving
-from honcho_actors.sessions.table import Table, flat
+from honcho_actors.sessions.table import FLAGS, MADE_AT, RESTORED, STABLE, VOLATILE, Entry, Table, flat
 from honcho_actors.sessions.worker import ClientFactory
 from honcho_actors.settings import SettingsCell
 from supervision import ChildSpec, Clock, Ref, Strategy, SupervisionError
@@ -37,7 +39,9 @@ HUNG_AFTER = 30.0
 
 @dataclass(frozen=True, slots=True)
 class SessionRow:
-    """One conversation as `status` shows it. `age` of its base layer in seconds, None before there is one."""
+    """One conversation as `status` shows it. `age` of its base layer in seconds, None before there is one; `idle` since
+    its last turn. `state`: ready, restored (from a snapshot, not read here yet), empty (read, and nothing is known),
+    loading, or absent for the `reason`."""
 
     key: str
     user: str
@@ -45,6 +49,8 @@ class SessionRow:
     turns: int
     age: float | None
     reason: Reason
+    state: Literal["ready", "restored", "empty", "loading", "absent"]
+    idle: float
 
 
 class Sessions(Serving):
@@ -96,6 +102,10 @@ class Sessions(Serving):
         """Reads a conversation again now: it went idle, was archived, or something was written about the person."""
         self._load(request, True)
 
+    def degraded(self, causes: tuple[Cause, ...]) -> None:
+        """From the next block on, every context says so; `()`: all is well again."""
+        self._table.degraded = causes
+
     def note_upload(self, session: SessionKey) -> None:
         """Capture has delivered something of this conversation."""
         manager = self._table.manager
@@ -122,15 +132,23 @@ class Sessions(Serving):
         """From now on whoever finds no manager is told that memory is closed, not that it is away."""
         self._table.closed = True
 
-    def rows(self, limit: int = 1000) -> tuple[SessionRow, ...]:
-        """The conversations that are held now, in order of admission. From any thread; not for the turn path."""
+    def rows(self, limit: int = 1000, *, latest: bool = False) -> tuple[SessionRow, ...]:
+        """The conversations that are held now, in order of admission, or those with the `latest` turns first. From any
+        thread; not for the turn path."""
         now = self._now()
-        found = []
-        for entry in list(self._entries.values())[:limit]:
-            block = entry.block
-            age = None if block is None else max(0.0, now - block[2])
-            found.append(SessionRow(entry.key[3], entry.key[4], entry.remote, entry.turns, age, entry.reason))
-        return tuple(found)
+        held = list(self._entries.values())
+        chosen = heapq.nlargest(limit, held, key=attrgetter("touched")) if latest else held[:limit]
+        return tuple(_row(entry, now) for entry in chosen)
+
+    def row(self, key: str | None = None, user: str | None = None) -> SessionRow | None:
+        """The one conversation of this key (and remote peer); without a key, the one that was read last. From any
+        thread; looks through the whole table, so not for the turn path."""
+        held = list(self._entries.values())
+        if key is None:
+            found = max((one for one in held if one.block is not None), key=_read_at, default=None)
+        else:
+            found = next((one for one in held if one.key[3] == key and user in (None, one.key[4])), None)
+        return None if found is None else _row(found, self._now())
 
     def knows(self, realm: Realm, key: str, user: str | None = None) -> bool:
         """Whether a private conversation of this key is held here, of that remote peer or of anybody. From any thread;
@@ -159,6 +177,9 @@ class Sessions(Serving):
             "generation": table.generation,
             "uncounted_turns": len(table.feed),
             "lost_turns": table.lost,
+            "served_turns": table.served,
+            "failed_reads": table.failed_reads,
+            "failed_why": table.failed_why,
             "snapshots": table.snapshots,
             "manager": "running" if manager is not None and manager.is_alive() else "away",
         }
@@ -175,3 +196,21 @@ class Sessions(Serving):
         identity = resolve(request, settings)
         if isinstance(identity, Identity):
             manager.cast(Load(flat(identity.session), identity, settings, again))
+
+
+def _read_at(entry: Entry) -> float:
+    return entry.block[MADE_AT] if entry.block is not None else -1e18
+
+
+def _row(entry: Entry, now: float) -> SessionRow:
+    block = entry.block
+    state: Literal["ready", "restored", "empty", "loading", "absent"]
+    if block is None:
+        state = "loading" if entry.base_job else "absent"
+    elif block[FLAGS] & RESTORED:
+        state = "restored"
+    else:
+        state = "ready" if block[STABLE] or block[VOLATILE] else "empty"
+    age = None if block is None else max(0.0, now - block[MADE_AT])
+    idle = max(0.0, now - entry.touched)
+    return SessionRow(entry.key[3], entry.key[4], entry.remote, entry.turns, age, entry.reason, state, idle)
