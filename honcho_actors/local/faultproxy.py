@@ -15,7 +15,7 @@ import json
 import signal
 import sys
 from collections import Counter
-from collections.abc import Coroutine
+from collections.abc import Coroutine, Iterator
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -37,6 +37,7 @@ class FaultProxy:
         self._host = host
         self._upstream_port = upstream_port
         self._clients: set[asyncio.StreamWriter] = set()
+        self._serving: set[asyncio.Task[Any]] = set()
         self._held: set[asyncio.Task[None]] = set()
         self._server: asyncio.Server | None = None
         self._admin: asyncio.Server | None = None
@@ -65,9 +66,10 @@ class FaultProxy:
             self._silent.close()
         for writer in list(self._clients):
             writer.transport.abort()
-        for task in list(self._held):
+        ending = [*self._held, *self._serving]
+        for task in ending:
             task.cancel()
-        await asyncio.gather(*self._held, return_exceptions=True)
+        await asyncio.gather(*ending, return_exceptions=True)
 
     def report(self) -> dict[str, Any]:
         """Requests and faults by operation; how many requests are held now; what was forwarded after its client had
@@ -89,14 +91,26 @@ class FaultProxy:
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self._clients.add(writer)
         try:
-            while (request := await read_message(reader)) is not None:
-                if not await self._handle(request, reader, writer):
-                    break
-        except (Broken, OSError):
-            pass
+            with self._served():
+                while (request := await read_message(reader)) is not None:
+                    if not await self._handle(request, reader, writer):
+                        break
         finally:
             writer.transport.abort()
             self._clients.discard(writer)
+
+    @contextlib.contextmanager
+    def _served(self) -> Iterator[None]:
+        """Around one connection's work, whose task is `close`'s to end: asyncio tells of a cancelled one as a fault."""
+        task = asyncio.current_task()
+        assert task is not None
+        self._serving.add(task)
+        try:
+            yield
+        except (Broken, OSError, asyncio.CancelledError):
+            pass
+        finally:
+            self._serving.discard(task)
 
     async def _handle(self, request: Message, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> bool:
         """Treats one request. False ends the connection."""
@@ -231,12 +245,11 @@ class FaultProxy:
 
     async def _administer(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         try:
-            request = await read_message(reader)
-            if request is not None:
-                status, value = await self._command(request)
-                await self._send(writer, _reply(status, json.dumps(value), ("connection", "close")))
-        except (Broken, OSError):
-            pass
+            with self._served():
+                request = await read_message(reader)
+                if request is not None:
+                    status, value = await self._command(request)
+                    await self._send(writer, _reply(status, json.dumps(value), ("connection", "close")))
         finally:
             writer.close()
             with contextlib.suppress(OSError):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import socket
 import subprocess
 import sys
@@ -228,3 +229,28 @@ def test_a_bad_start_is_one_sentence_and_exit_2(tmp_path: Path, refused_port: in
 )
 def test_operations_are_told_apart_by_their_request_line(method: str, target: str, name: str) -> None:
     assert operation_of(method, target) == name
+
+
+async def test_a_proxy_that_is_ended_in_the_middle_of_everything_says_nothing_about_it() -> None:
+    async with StubHoncho(lambda seen: Said({}, delay=60.0)) as stub:
+        process = await asyncio.create_subprocess_exec(
+            *(sys.executable, "-m", "honcho_actors.local.faultproxy", "--upstream", stub.url),
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.PIPE,
+        )
+        assert process.stdout is not None
+        ready = json.loads(await process.stdout.readline())
+        port, admin = (int(ready[name].rsplit(":", 1)[1]) for name in ("url", "admin"))
+        talks = [await asyncio.open_connection("127.0.0.1", number) for number in (*[port] * 6, admin)]
+        for _, writer in talks[:4]:
+            writer.write(b"GET /v3/workspaces/w/peers/p/context HTTP/1.1\r\nhost: x\r\n\r\n")
+        talks[4][1].write(b"GET /half")
+        talks[6][1].write(b"GET /half")
+        while len(stub.seen) < 4:  # noqa: ASYNC110 (the stub sees what is forwarded)
+            await asyncio.sleep(0.01)
+        process.terminate()
+        said, errors = await asyncio.wait_for(process.communicate(), 20.0)
+        for _, writer in talks:
+            writer.transport.abort()
+        assert (process.returncode, errors) == (0, b"")
+        assert json.loads(said)["forwarded"] == 4
