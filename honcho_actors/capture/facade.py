@@ -325,6 +325,12 @@ class Capture:
         """Told by the runtime when the write side has given up, and when it runs again."""
         self._core.given_up = given_up
 
+    @property
+    def nothing_owed(self) -> bool:
+        """Whether, as was last published, nothing accepted is undelivered and nothing waits for the disk."""
+        counts = self._core.counts
+        return counts is not None and counts.turns == 0 and len(self._core.intake) == 0
+
     def close(self) -> None:
         """Nothing is taken any more; what was handed over is written while the tree stops."""
         self._core.closed = True

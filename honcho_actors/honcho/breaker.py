@@ -123,7 +123,12 @@ class Breakers:
     """One breaker an area."""
 
     def __init__(self, policy: BreakerPolicy | None = None, jitter: Callable[[], float] = random.random) -> None:
-        self._all = {area: Breaker(policy, jitter) for area in Area}
+        self._policy, self._jitter = policy, jitter
+        self.renew()
+
+    def renew(self) -> None:
+        """Another server: nothing is known of it. Calls that are under way report to the breakers that let them go."""
+        self._all = {area: Breaker(self._policy, self._jitter) for area in Area}
 
     def __getitem__(self, area: Area) -> Breaker:
         return self._all[area]

@@ -57,6 +57,7 @@ class _Job(Generic[T]):
 class _Trip:
     """How far one attempt got: what a passed deadline or a kill is judged by."""
 
+    breaker: Breaker
     permit: Permit | None = None
     exchange: Exchange | None = None
     sent_at: float | None = None
@@ -84,6 +85,7 @@ class Caller:
         self._reread = reread
         self._wall_clock = wall_clock
         self._base: _Base | None = None
+        self._origin: object = None
         self._rejected: str | None = None
         self._shown: dict[Area, str] = {}
         self.skipped: Counter[str] = Counter()
@@ -152,7 +154,7 @@ class Caller:
         deadline = min(call.deadline, latest) if math.isfinite(call.deadline) else latest
         if deadline <= now:
             return Failure(FailureKind.TIMED_OUT, job.op.name, detail="the deadline had passed", bytes_sent=False)
-        trip = _Trip()
+        trip = _Trip(self._breaker_of(job.op, endpoint))
         try:
             async with asyncio.timeout_at(deadline):
                 return await self._gated(job, call.priority, deadline, endpoint, trip)
@@ -160,14 +162,14 @@ class Caller:
             return self._out_of_time(job.op, trip)
         finally:
             if trip.permit is not None:
-                self._breakers[job.op.area].forget(trip.permit)
+                trip.breaker.forget(trip.permit)
 
     async def _gated(
         self, job: _Job[T], priority: Priority, deadline: float, endpoint: Endpoint, trip: _Trip
     ) -> Outcome[T]:
         op = job.op
         loop = asyncio.get_running_loop()
-        breaker = self._breakers[op.area]
+        breaker = trip.breaker
         if op.area is not Area.HEALTH and breaker.retry_in(loop.time()) > 0:
             return _open(op, breaker, loop.time())
         if not await self._limiter.acquire(priority, deadline):
@@ -217,6 +219,17 @@ class Caller:
             if not whole:
                 exchange.abort()
 
+    def _breaker_of(self, op: Operation, endpoint: Endpoint) -> Breaker:
+        """The breaker of this part of this server: what another server did before says nothing of it."""
+        if self._origin != endpoint.origin:
+            if self._origin is not None:
+                self._breakers.renew()
+                now = asyncio.get_running_loop().time()
+                for area in Area:
+                    self._show(area, now)
+            self._origin = endpoint.origin
+        return self._breakers[op.area]
+
     def _base_of(self, endpoint: Endpoint) -> _Base:
         """What every request to this endpoint shares."""
         base = self._base
@@ -228,7 +241,7 @@ class Caller:
         now = asyncio.get_running_loop().time()
         sent = trip.exchange is not None and trip.exchange.all_sent()
         if trip.permit is not None and trip.sent_at is not None and now - trip.sent_at >= BLAMES_SERVER_AFTER:
-            self._breakers[op.area].record(trip.permit, now, good=False)
+            trip.breaker.record(trip.permit, now, good=False)
             trip.permit = None
             self._show(op.area, now)
         kind = FailureKind.UNKNOWN_OUTCOME if op.stores and sent else FailureKind.TIMED_OUT
@@ -242,10 +255,10 @@ class Caller:
         permit, trip.permit = trip.permit, None
         now = asyncio.get_running_loop().time()
         if isinstance(outcome, Ok):
-            self._breakers[op.area].record(permit, now, good=True)
+            trip.breaker.record(permit, now, good=True)
         else:
             good = not _blames_server(outcome)
-            self._breakers[op.area].record(permit, now, good, outcome.retry_after)
+            trip.breaker.record(permit, now, good, outcome.retry_after)
         self._show(op.area, now)
 
     def _show(self, area: Area, now: float) -> None:

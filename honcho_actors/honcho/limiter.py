@@ -39,15 +39,28 @@ class Limiter:
         self.dropped = 0
         """How many were dropped unsent: past their deadline, or the queue was full."""
         self._max_waiting = max_waiting
-        self._per_second = per_second if per_second and per_second > 0 else None
-        self._tokens = self._burst = max(1.0, per_second or 1.0)
-        self._filled_at: float | None = None
+        self._allow(per_second)
         self._heap: list[_Waiter] = []
         self._by_age: list[_Waiter] = []
         self._waiting = 0
         self._seq = count(1)
         self._grants = 0
         self._timer: asyncio.TimerHandle | None = None
+
+    def _allow(self, per_second: float | None) -> None:
+        self._asked_per_second = per_second
+        self._per_second = per_second if per_second and per_second > 0 else None
+        self._tokens = self._burst = max(1.0, per_second or 1.0)
+        self._filled_at: float | None = None
+
+    def change(self, concurrency: int, per_second: float | None) -> None:
+        """Other limits from now on, on the limiter's loop. Calls on their way go on, so that a lower concurrency holds
+        from when enough of them have ended; who waits keeps their place."""
+        if per_second != self._asked_per_second:
+            self._allow(per_second)
+        self.concurrency = max(1, concurrency)
+        if self._waiting:
+            self._pump(asyncio.get_running_loop())
 
     @property
     def waiting(self) -> int:

@@ -12,6 +12,7 @@ from any thread.
 
 from __future__ import annotations
 
+import os
 import threading
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
@@ -262,6 +263,16 @@ class _Guard:
 
 _guards: tuple[_Guard, ...] = ()
 _guarding = threading.Lock()
+
+
+def _after_fork() -> None:
+    """In a forked child: the thread that may have held the lock is not here."""
+    global _guarding
+    _guarding = threading.Lock()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_after_fork)
 
 
 def guard(

@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import os
 import threading
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final, cast
 
@@ -27,18 +28,43 @@ if TYPE_CHECKING:
 LOOK_AGAIN: Final = 0.01
 """Seconds between two looks at whether the HTTP library is there."""
 
+FORK_WAITS: Final = 10.0
+"""Seconds that a fork waits, at most, for the HTTP library to be loaded whole."""
+
 _loaded = threading.Event()
+_loading = threading.RLock()
+_forking = threading.local()
 
 
 def preload() -> None:
     """Loads what the first request would otherwise load on the loop. Any thread; a tenth of a second, once, and
     seconds where the disk or the processor is slow."""
-    try:
-        import_module("honcho_actors.honcho.client")
-        with contextlib.suppress(ImportError):
-            import_module("anyio._backends._asyncio")  # httpcore reaches for it when it takes its first lock
-    finally:
-        _loaded.set()
+    with _loading:
+        try:
+            import_module("honcho_actors.honcho.client")
+            with contextlib.suppress(ImportError):
+                import_module("anyio._backends._asyncio")  # httpcore reaches for it when it takes its first lock
+        finally:
+            _loaded.set()
+
+
+def _before_fork() -> None:
+    """A child that is forked in the middle of an import keeps half a library for ever: the fork waits for the rest."""
+    _forking.held = _loading.acquire(timeout=FORK_WAITS)
+
+
+def _after_fork_in_parent() -> None:
+    if _forking.held:
+        _loading.release()
+
+
+def _after_fork_in_child() -> None:
+    global _loading
+    _loading = threading.RLock()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(before=_before_fork, after_in_parent=_after_fork_in_parent, after_in_child=_after_fork_in_child)
 
 
 async def loaded() -> None:
@@ -77,6 +103,7 @@ class Clients:
         self._meters = meters
         self._endpoint = EndpointInForce(cell)
         self._client: HonchoClient | None = None
+        self._limits_of: Settings | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
         self._holder: asyncio.Task[None] | None = None
 
@@ -91,23 +118,36 @@ class Clients:
         """The client of the loop that runs here."""
         loop = asyncio.get_running_loop()
         client = self._client
+        settings = self._cell.current
         if client is None or self._loop is not loop:
             from honcho_actors.honcho.client import HonchoClient
             from honcho_actors.honcho.limiter import Limiter
 
-            settings = self._cell.current
             limiter = Limiter(settings.max_concurrent_requests, settings.requests_per_second)
             client = HonchoClient(self._endpoint, limiter=limiter, meters=self._meters, reread=self._cell.poll)
             self._client, self._loop = client, loop
             self._holder = holder = loop.create_task(_closed_with_loop(client))
             _held.add(holder)
             holder.add_done_callback(_held.discard)
+        elif settings is not self._limits_of:
+            client.limiter.change(settings.max_concurrent_requests, settings.requests_per_second)
+        self._limits_of = settings
         return client
 
     def status(self) -> dict[str, Any]:
         """Counts of the present client; empty before the first request."""
         client = self._client
         return {} if client is None else client.status()
+
+    def breakers(self) -> Mapping[str, str]:
+        """The state of each part of the server, as the present client sees it; empty before the first request."""
+        client, loop = self._client, self._loop
+        return {} if client is None or loop is None else client.breakers.states(loop.time())
+
+    def problem(self) -> str:
+        """Why nothing may be sent to the server that is set, as a clause; "" when something may."""
+        endpoint = self._endpoint()
+        return endpoint.problem if isinstance(endpoint, BadEndpoint) else ""
 
     async def aclose(self) -> None:
         """Closes the client of this loop, and no other's."""

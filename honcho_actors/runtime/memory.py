@@ -8,12 +8,15 @@ closed vocabulary why it gave nothing; `close` keeps its timeout, from any threa
 from __future__ import annotations
 
 import asyncio
+import math
 import os
 import threading
 import time
-from collections.abc import Mapping
+import weakref
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
 from types import MappingProxyType, TracebackType
 from typing import TYPE_CHECKING, Any, Final, Self
 
@@ -34,6 +37,7 @@ from honcho_actors.settings import Settings, SettingsCell
 from supervision import Clock
 
 if TYPE_CHECKING:
+    from honcho_actors.capture.importer import Imported
     from honcho_actors.satellite import ContextContributor
     from honcho_actors.satellite.tools import Tool
 
@@ -43,6 +47,12 @@ STOP_SECONDS: Final = 1.0
 
 LEDGER_SECONDS: Final = 1.0
 """What a search at the very start gives the ledger of deliveries to be read."""
+
+LAST_LOOK: Final = 0.25
+"""Seconds for the look, after the drain, at whether something came meanwhile."""
+
+LONGEST: Final = 1e6
+"""Seconds that any wait here may be given; what is longer is cut."""
 
 OFF: Final[Mapping[Reason, Context]] = MappingProxyType({one: Context((), State.OFF, one) for one in Reason})
 
@@ -71,11 +81,14 @@ class Memory:
         self._began = clock.now()
         self._closing = threading.Lock()
         self._closed: bool | None = None
+        self._drained = not tree
+        self._forked = False
         self._off: Reason | None = None if tree else Reason.DISABLED
         self._tree: Tree | None = Tree(cell, meters, clock, self._status_for_endpoint, counter) if tree else None
         if self._tree is not None:
             self._sessions: Sessions = self._tree.sessions
             self._capture: Capture = self._tree.capture
+        _started.add(self)
 
     @classmethod
     def start(
@@ -137,6 +150,25 @@ class Memory:
             return await self._capture.acapture(turn)
         except Exception:  # noqa: BLE001 - boundary: a turn never fails because of memory
             return _skipped(SkipReason.STORE_FAILED)
+
+    def import_files(
+        self,
+        paths: Iterable[Path],
+        *,
+        user: str | None = None,
+        partition: str = "",
+        progress: Callable[[int], None] | None = None,
+    ) -> Imported:
+        """Hands over what was said elsewhere (JSON Lines, `messages` JSON, a ChatGPT export), once: what an earlier
+        run brought in is known. Returns when all is on disk; `flush` waits for the delivery. Waits for the disk: not
+        for a thread that runs an event loop. Raises `capture.importer.NotReadable` at a file that holds nothing of the
+        kind.
+        """
+        from honcho_actors.capture.importer import Imported, import_files
+
+        if self._off is not None:
+            return Imported()
+        return import_files(self._capture, paths, user=user, partition=partition, progress=progress)
 
     def prewarm(self, request: TurnRequest) -> None:
         """Starts the load of a conversation that is about to begin. Never waits."""
@@ -201,19 +233,28 @@ class Memory:
             return await searching.search(self._tree.clients(), settings, query, scope, key, wanted, call, knows)
 
     def fork(self, parent: str, child: str, at: str | None = None) -> None:
-        """Notes that `child` begins as a copy of `parent` up to the turn `at`. Durable, no network."""
+        """Notes that `child` begins as a copy of `parent` up to the turn `at`. Durable, no network. TypeError and
+        ValueError as for `opt_out`."""
+        ends = _conversation(parent, "parent"), _conversation(child, "child")
+        if at is not None and not isinstance(at, str):
+            raise TypeError(f"at must be a turn's id (str) or None, not {type(at).__name__}")
         if self._off is None:
-            self._capture.fork(parent, child, at)
+            self._capture.fork(*ends, at)
 
     def opt_out(self, session_key: str) -> None:
-        """Nothing of this conversation is captured from now on. Durable."""
+        """Nothing of this conversation is captured from now on. Durable.
+
+        A wish that cannot be kept must not look as if it were: `session_key` that is no str raises TypeError, a blank
+        one ValueError (a blank key stands for no conversation of its own)."""
+        key = _conversation(session_key, "session_key")
         if self._off is None:
-            self._capture.opt_out(session_key)
+            self._capture.opt_out(key)
 
     def opt_in(self, session_key: str) -> None:
-        """Takes `opt_out` back, for what is captured from now on."""
+        """Takes `opt_out` back, for what is captured from now on. TypeError and ValueError as there."""
+        key = _conversation(session_key, "session_key")
         if self._off is None:
-            self._capture.opt_in(session_key)
+            self._capture.opt_in(key)
 
     def forget(self, user: str) -> Forgotten:
         """Removes everything that this machine holds of a person: cached memory, snapshots, queued turns, ledger. What
@@ -243,17 +284,21 @@ class Memory:
 
     def reload(self) -> None:
         """Reads the settings' sources again at once."""
-        self._cell.reload()
+        if not self._forked:
+            self._cell.reload()
 
     def flush(self, timeout: float = CLOSE_TIMEOUT) -> bool:
-        """True when nothing accepted is undelivered (set aside and expired count as ended); False after `timeout`."""
+        """True when nothing accepted is undelivered (set aside and expired count as ended); False after `timeout`
+        seconds. A closed runtime says how it was left. A timeout that is no number raises TypeError, NaN ValueError."""
+        seconds = _seconds(timeout)
         if self._off is not None:
-            return True
-        return False if _on_loop() else self._capture.flush(timeout)
+            return self._drained
+        return False if _on_loop() else self._capture.flush(seconds)
 
     async def aflush(self, timeout: float = CLOSE_TIMEOUT) -> bool:
         """As `flush`, on any event loop."""
-        return True if self._off is not None else await self._capture.aflush(timeout)
+        seconds = _seconds(timeout)
+        return self._drained if self._off is not None else await self._capture.aflush(seconds)
 
     @property
     def settings(self) -> Settings:
@@ -299,6 +344,8 @@ class Memory:
         return self.status().as_dict()
 
     def _health(self, settings: Settings, outbox: Mapping[str, Any], tree: Tree | None) -> tuple[RunState, str]:
+        if self._forked:
+            return "closed", "this process was forked from the one that memory runs in: it needs a Memory of its own"
         if self._off is Reason.CLOSED:
             return "closed", "the runtime is closed"
         if tree is None:
@@ -325,8 +372,11 @@ class Memory:
     def close(self, timeout: float = CLOSE_TIMEOUT) -> bool:
         """Drains until a second before `timeout`, then ends everything. True when all of it ended by itself in time;
         what is undelivered stays on disk. Any thread, any number of times; a thread that runs an event loop is held up
-        for as long as it takes (use `aclose` there)."""
-        with self._closing:
+        for as long as it takes (use `aclose` there). A timeout that is no number raises TypeError, NaN ValueError."""
+        timeout = _seconds(timeout)
+        if not self._closing.acquire(timeout=timeout + STOP_SECONDS):
+            return False  # another thread is still closing it, and gave it longer
+        try:
             if self._closed is not None:
                 return self._closed
             if self._tree is None:
@@ -343,9 +393,12 @@ class Memory:
                 worker.join(timeout + STOP_SECONDS)
                 self._closed = bool(ended and ended[0])
             return self._closed
+        finally:
+            self._closing.release()
 
     async def aclose(self, timeout: float = CLOSE_TIMEOUT) -> bool:
         """As `close`, suspending the task."""
+        timeout = _seconds(timeout)
         loop = asyncio.get_running_loop()
         done: asyncio.Future[bool] = loop.create_future()
 
@@ -367,10 +420,23 @@ class Memory:
         assert self._tree is not None
         end = time.monotonic() + max(0.0, timeout)
         drain = timeout - STOP_SECONDS
+        flushed = False
         if drain > 0.0 and self._cell.current.configured and not self._cell.current.read_only:
-            part(lambda: {"flushed": self._capture.flush(drain)}, [], "drain")
+            flushed = self._capture.flush(drain)
         self._off = Reason.CLOSED
-        return self._tree.close(max(0.1, end - time.monotonic()))
+        if flushed:  # and nothing came while it was drained
+            flushed = self._capture.flush(min(LAST_LOOK, max(0.0, end - time.monotonic())))
+        try:
+            return self._tree.close(max(0.1, end - time.monotonic()))
+        finally:
+            self._drained = flushed or self._capture.nothing_owed
+
+    def _left_behind(self) -> None:
+        """In a forked child: threads, loop and locks of this runtime stayed with the parent, and it goes on there."""
+        self._closing = threading.Lock()
+        if self._tree is not None and self._closed is None:
+            self._forked, self._closed, self._drained, self._off = True, True, False, Reason.CLOSED
+            self._tree.left_behind()
 
     def __enter__(self) -> Self:
         return self
@@ -399,6 +465,24 @@ def _on_loop() -> bool:
     return True
 
 
+def _conversation(key: object, name: str) -> str:
+    """The key of one conversation; a mistake of the program is told instead of being kept for a wish."""
+    if not isinstance(key, str):
+        raise TypeError(f"{name} must be the key of a conversation (str), not {type(key).__name__}")
+    if not key.strip():
+        raise ValueError(f"{name} is blank: it names no conversation")
+    return key
+
+
+def _seconds(timeout: object) -> float:
+    """A timeout between 0 and `LONGEST`."""
+    if isinstance(timeout, bool) or not isinstance(timeout, (int, float)):
+        raise TypeError(f"timeout must be a number of seconds, not {type(timeout).__name__}")
+    if math.isnan(timeout):
+        raise ValueError("timeout must be a number of seconds, not NaN")
+    return float(min(max(timeout, 0.0), LONGEST))
+
+
 def _version() -> str:
     try:
         return version("honcho-actors")
@@ -418,3 +502,15 @@ def _settings_part(settings: Settings) -> Mapping[str, Any]:
         "recall_mode": settings.recall_mode,
         "state_dir": str(settings.state_dir),
     }
+
+
+_started: weakref.WeakSet[Memory] = weakref.WeakSet()
+
+
+def _after_fork() -> None:
+    for memory in list(_started):
+        memory._left_behind()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_after_fork)
