@@ -42,6 +42,7 @@ class ToolError(StrEnum):
     BAD_ARGUMENT = "bad_argument"
     NOT_ALLOWED = "not_allowed"
     EVENT_LOOP = "event_loop"
+    UNKNOWN_TOOL = "unknown_tool"
     READ_ONLY = "read_only"
     BUDGET = "budget"
     WITHHELD = "withheld"
@@ -69,6 +70,7 @@ _REFUSED: Final = frozenset(
         ToolError.BAD_ARGUMENT,
         ToolError.NOT_ALLOWED,
         ToolError.EVENT_LOOP,
+        ToolError.UNKNOWN_TOOL,
         ToolError.BUDGET,
     }
 )

@@ -11,6 +11,7 @@ from collections.abc import Awaitable, Callable, Coroutine
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
+from honcho_actors.host.tools import ToolRegistry
 from honcho_actors.metrics import Meters
 from honcho_actors.model import TurnRequest
 from honcho_actors.privacy.egress import Field
@@ -173,6 +174,15 @@ def make_tools(ports: Ports, *, aliases: bool = True) -> tuple[Tool, ...]:
     if ports.cell.current.recall_mode == "context":
         return ()
     return tuple(Tool(one, ports) for one in (*TOOLS, *(ALIASES if aliases else ())))
+
+
+def toolbox(ports: Ports) -> ToolRegistry:
+    """A registry that holds the tools alone: shown are the five, by recall mode; run are the other names too, and in
+    every mode, so that a call which comes all the same is refused with the true reason."""
+    every = tuple(Tool(one, ports) for one in (*TOOLS, *ALIASES))
+    box = ToolRegistry()
+    box.register("memory", lambda: make_tools(ports, aliases=False), hidden=every)
+    return box
 
 
 def _on_loop() -> bool:
