@@ -38,8 +38,9 @@ from supervision import Clock
 
 if TYPE_CHECKING:
     from honcho_actors.capture.importer import Imported
+    from honcho_actors.host.tools import Style, ToolRegistry
     from honcho_actors.satellite import ContextContributor
-    from honcho_actors.satellite.tools import Tool
+    from honcho_actors.satellite.tools import Tool, ToolResult
 
 CLOSE_TIMEOUT: Final = 5.0
 STOP_SECONDS: Final = 1.0
@@ -81,6 +82,7 @@ class Memory:
         self._began = clock.now()
         self._closing = threading.Lock()
         self._closed: bool | None = None
+        self._box: ToolRegistry | None = None
         self._drained = not tree
         self._forked = False
         self._off: Reason | None = None if tree else Reason.DISABLED
@@ -281,6 +283,32 @@ class Memory:
         from honcho_actors.runtime.tooling import tools
 
         return tools(self._cell, self._meters, self._tree, lambda: self._off is not None, aliases=aliases)
+
+    def tool_schemas(self, request: TurnRequest | None = None, *, style: Style = "openai") -> list[dict[str, Any]]:
+        """The five tools as a model's request takes them: `openai` (chat completions), `openai-responses`, `anthropic`,
+        `mcp`. None while `recall_mode` is context, for subagents and for shared audiences."""
+        return self._toolbox().schemas(request, style)
+
+    def call_tool(self, name: str, arguments: object, request: TurnRequest | None) -> ToolResult:
+        """Runs what a model called; `arguments` is a mapping, the JSON text that it sent, or None. Always an answer,
+        whose `text` goes back to the model. Blocks for the tool's own time; on an event loop use `acall_tool`."""
+        from honcho_actors.runtime.tooling import result
+
+        return result(self._toolbox().call(name, arguments, request))
+
+    async def acall_tool(self, name: str, arguments: object, request: TurnRequest | None) -> ToolResult:
+        """As `call_tool`, suspending the task; on any event loop."""
+        from honcho_actors.runtime.tooling import result
+
+        return result(await self._toolbox().acall(name, arguments, request))
+
+    def _toolbox(self) -> ToolRegistry:
+        found = self._box
+        if found is None:
+            from honcho_actors.runtime.tooling import box
+
+            found = self._box = box(self._cell, self._meters, self._tree, lambda: self._off is not None)
+        return found
 
     def reload(self) -> None:
         """Reads the settings' sources again at once."""
