@@ -16,7 +16,7 @@ from typing import Final, Generic, TypeVar
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 from prometheus_client.metrics import MetricWrapperBase
 
-from honcho_actors.model import Reason, SkipReason, State
+from honcho_actors.model import Cause, Reason, SkipReason, State
 
 PREFIX: Final = "honcho_actors_"
 OTHER: Final = "other"
@@ -51,6 +51,7 @@ TOOL_OUTCOMES: Final = ("ok", "nothing_found", "failed", "refused", "withheld", 
 TRIGGERS: Final = ("turn", "cold", "tool", "prewarm", "refresh")
 SUPERVISORS: Final = ("root", "read_side", "write_side", "refresh", "delivery", "io")
 CHILD_STATES: Final = ("running", "starting", "restarting", "given_up", "stopping")
+DEGRADED_CAUSES: Final = tuple(Cause)
 LATE_KINDS: Final = ("refresh", "delivery", "reply", "timer", "request")
 
 _WAITS: Final = (0.0001, 0.001, 0.01, 0.05, 0.1, 0.25, 0.5, 1.0, 2.0, 3.0, 5.0)
@@ -156,6 +157,7 @@ class Meters:
         )
         self.supervisor_restarts = counter("supervisor_restarts_total", "Restarts", supervisor=SUPERVISORS)
         self.actors_abandoned = gauge("actors_abandoned", "Actors that could not be stopped and were left behind")
+        self.degraded = gauges("degraded", "1 while memory is degraded for this cause", cause=DEGRADED_CAUSES)
         self.scrape_failures = kept(
             Counter(PREFIX + "scrape_failures_total", "Families that a scrape left out", registry=self.registry)
         )

@@ -69,6 +69,30 @@ class Reason(StrEnum):
     CLOSED = "closed"
 
 
+class Cause(StrEnum):
+    """Why memory is worse than it should be. Closed: status, the metric `degraded`, every block and the logs use these
+    words; gravest first."""
+
+    GIVEN_UP = "given_up"
+    """A side of the tree has given up; it is tried again by itself."""
+    UNAUTHORIZED = "unauthorized"
+    """The server rejects the key."""
+    STORE = "store"
+    """The outbox can't be written: turns are not captured."""
+    BREAKER_OPEN = "breaker_open"
+    """A part of the server failed so often that it is left alone for a while."""
+    REFRESH_FAILING = "refresh_failing"
+    """Memory could not be read, several times in a row."""
+    OUTBOX_STUCK = "outbox_stuck"
+    """Something accepted has waited too long for its delivery."""
+    NOTHING_CAPTURED = "nothing_captured"
+    """Turns were served, or handed over, and none was ever taken."""
+    RESTARTS = "restarts"
+    """Parts of the runtime die again and again."""
+    DISK = "disk"
+    """The disk of the state directory is nearly full."""
+
+
 class ReceiptState(StrEnum):
     PENDING = "pending"
     ACCEPTED = "accepted"
@@ -196,6 +220,25 @@ class Context:
     age: float | None = None
     system: str = ""
     user_message: str = ""
+
+    @property
+    def degraded(self) -> tuple[Cause, ...]:
+        """Why memory was worse than it should be when this was served, gravest first; empty when all was well. At most
+        two seconds behind."""
+        return ()
+
+    def beside(self, causes: tuple[Cause, ...]) -> Context:
+        """The same answer, given while memory was degraded."""
+        return DegradedContext(
+            self.sections, self.state, self.reason, self.waited, self.age, self.system, self.user_message, causes
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class DegradedContext(Context):
+    """A class of its own, so that a turn of a healthy runtime pays nothing for it."""
+
+    degraded: tuple[Cause, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

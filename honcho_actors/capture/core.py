@@ -120,6 +120,8 @@ class Core:
         self.sweeper: ActorHandle | None = None
         self.age_clock = AgeClock()
         self.skips: Counter[str] = Counter()
+        self.taken = 0
+        """Turns that were written down, here, since the start; a second capture of one counts too."""
         self._lock = threading.Lock()
         self.wipe = False
         """Something was removed for good: what the write-ahead log still holds of it goes with the next look."""

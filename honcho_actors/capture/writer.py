@@ -243,6 +243,7 @@ class OutboxWriter(ThreadActor):
             item.receipt.advance(ReceiptState.SKIPPED, result.value)
         elif isinstance(result, accepting.Accepted):
             captures.labels("accepted" if result.fresh else "duplicate").inc()
+            self._core.taken += 1
             item.receipt.repeated = not result.fresh
             item.receipt.advance(ReceiptState.ACCEPTED)
             if result.state:

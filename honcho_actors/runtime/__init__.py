@@ -8,5 +8,6 @@ from __future__ import annotations
 
 from honcho_actors.runtime.memory import Forgotten, Memory
 from honcho_actors.runtime.status import Status
+from honcho_actors.runtime.telling import HealthChange
 
-__all__ = ["Forgotten", "Memory", "Status"]
+__all__ = ["Forgotten", "HealthChange", "Memory", "Status"]

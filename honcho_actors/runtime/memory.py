@@ -28,8 +28,10 @@ from honcho_actors.metrics import Meters
 from honcho_actors.model import Context, Document, Realm, Reason, ReceiptState, SkipReason, State, Turn, TurnRequest
 from honcho_actors.privacy import identity
 from honcho_actors.runtime import searching
+from honcho_actors.runtime.health import Health
 from honcho_actors.runtime.io import LOOK_AGAIN, loaded
 from honcho_actors.runtime.status import RunState, Status, part
+from honcho_actors.runtime.telling import HealthChange, shown
 from honcho_actors.runtime.tree import Tree
 from honcho_actors.sessions import Sessions
 from honcho_actors.sessions.budget import Counter
@@ -351,7 +353,8 @@ class Memory:
         if tree is not None:
             problems += tree.problems()
         problems += [str(problem) for problem in settings.problems]
-        state, health = self._health(settings, outbox, tree)
+        condition = Health() if tree is None else tree.telling.look()
+        state, health = self._health(settings, condition, outbox, tree)
         return Status(
             state,
             health,
@@ -366,12 +369,15 @@ class Memory:
             tree.rows() if tree is not None else (),
             tree.endpoints() if tree is not None else {"metrics": None, "admin": None},
             tuple(problems),
+            shown(condition, self._clock.now(), time.time()),
         )
 
     def _status_for_endpoint(self) -> Mapping[str, Any]:
         return self.status().as_dict()
 
-    def _health(self, settings: Settings, outbox: Mapping[str, Any], tree: Tree | None) -> tuple[RunState, str]:
+    def _health(
+        self, settings: Settings, condition: Health, outbox: Mapping[str, Any], tree: Tree | None
+    ) -> tuple[RunState, str]:
         if self._forked:
             return "closed", "this process was forked from the one that memory runs in: it needs a Memory of its own"
         if self._off is Reason.CLOSED:
@@ -385,15 +391,21 @@ class Memory:
             if bad is not None:
                 return "off", f"memory is off: the server's address cannot be used: {bad.text}"
             return "off", "memory is off: no server and no key is set"
-        lost = tree.lost()
-        if lost:
-            return "degraded", f"{' and '.join(lost)} gave up and will be tried again"
-        if outbox.get("trouble"):
-            return "degraded", str(outbox["trouble"])
+        refused = tree.clients.problem()
+        if refused:
+            return "off", f"memory is off: the server may not be asked: {refused}"
+        if condition.troubles:
+            return "degraded", condition.sentence
         if settings.read_only:
             return "ready", "memory is read, and nothing is written (save_messages is off)"
         pending = outbox.get("pending_turns") or 0
         return "ready", f"memory is on; {pending} turn{'' if pending == 1 else 's'} to be delivered"
+
+    def on_health(self, callback: Callable[[HealthChange], object]) -> Callable[[], None]:
+        """`callback(change)` is called when memory becomes degraded, when a cause comes or goes, and when it has
+        recovered; what is returned takes it back. It runs on a daemon thread of ours, one call at a time and in order,
+        never on yours, and may block at its own cost; what it raises is logged."""
+        return (lambda: None) if self._tree is None else self._tree.telling.subscribe(callback)
 
     # -- life ----------------------------------------------------------------------------------------------------------
 

@@ -12,6 +12,7 @@ from types import MappingProxyType
 from typing import Any, Final, Literal
 
 RunState = Literal["ready", "degraded", "off", "closed"]
+ALL_WELL: Final[Mapping[str, Any]] = MappingProxyType({"since": None, "causes": ()})
 _NOTHING: Final[Mapping[str, Any]] = MappingProxyType({})
 
 
@@ -32,6 +33,8 @@ class Status:
     tree: tuple[Mapping[str, Any], ...] = ()
     endpoints: Mapping[str, Any] = field(default_factory=lambda: _NOTHING)
     problems: tuple[str, ...] = ()
+    degraded: Mapping[str, Any] = field(default_factory=lambda: ALL_WELL)
+    """`since` (None: it is not) and `causes`: cause (a word of `Cause`), text, fix, since; gravest first."""
 
     def as_dict(self) -> dict[str, Any]:
         """Plain dictionaries and lists, as JSON has them."""

@@ -29,7 +29,8 @@ from honcho_actors.metrics import Meters
 from honcho_actors.model import SessionKey, TurnRequest
 from honcho_actors.privacy import egress, identity, screeners
 from honcho_actors.runtime.io import Clients, IoLoop
-from honcho_actors.runtime.watching import READ_SIDE, WRITE_SIDE, Complaints, Counting, Warden, rows
+from honcho_actors.runtime.telling import Telling
+from honcho_actors.runtime.watching import READ_SIDE, WRITE_SIDE, Complaints, Counting, Looking, Warden, rows
 from honcho_actors.sessions import Sessions
 from honcho_actors.sessions.budget import Counter, utf8_thirds
 from honcho_actors.settings import SettingsCell
@@ -68,7 +69,8 @@ class Tree:
     ) -> None:
         self._cell = cell
         self._meters = meters
-        self.runtime = ThreadRuntime(Counting(meters), clock, "honcho")
+        counting = Counting(meters)
+        self.runtime = ThreadRuntime(counting, clock, "honcho")
         self.clients = Clients(cell, meters)
         self.sessions = Sessions(
             cell,
@@ -88,6 +90,8 @@ class Tree:
         self._why: dict[str, str] = {}
         self._lock = threading.Lock()
         self._closing = False
+        self._looking = Looking(cell, self.sessions.table, self.capture, self.clients, self.lost, counting)
+        self.telling = Telling(self._looking, self.sessions.degraded, meters, clock.now)
         self._board: Any = None
         self._endpoint = self._load_endpoint(status)
         complaints = Complaints(meters)
@@ -116,6 +120,7 @@ class Tree:
             self._closing = True
         self.sessions.close()
         self.capture.close()
+        self.telling.close()
         try:
             return self.runtime.close(timeout)
         finally:
@@ -155,7 +160,12 @@ class Tree:
         children = [
             ChildSpec("io", IoLoop, args=(self.clients,), shutdown=1.0),
             *self.sessions.child_specs(),
-            ChildSpec("warden", Warden, args=(self._cell, self._meters, self.rows), shutdown=1.0),
+            ChildSpec(
+                "warden",
+                Warden,
+                args=(self._cell, self._meters, self.rows, self._looking, self.telling),
+                shutdown=1.0,
+            ),
         ]
         if self._endpoint is not None:
             children.append(ChildSpec("endpoint", self._endpoint, args=(self._board,), shutdown=1.0))
@@ -186,6 +196,8 @@ class Tree:
         if down and WRITE_SIDE not in self._lost:
             self._lost[WRITE_SIDE] = now
             self.capture.give_up(True)
+        if not alive:  # nobody else looks, and this thread may not
+            threading.Thread(target=self.telling.look, name="honcho-look", daemon=True).start()
         if any(now - since >= TRY_AGAIN_AFTER for since in self._lost.values()):
             threading.Thread(target=self._start, name="honcho-restart", daemon=True).start()
         self.runtime.timers.call_after(LOOK_EVERY, self._look)

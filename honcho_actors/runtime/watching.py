@@ -1,18 +1,26 @@
 """Looking after a runtime that is left alone for months: settings, gauges, and a side of the tree that has given up.
 
-The Warden is a thread actor that looks once a second: it may touch files, so it stands on a thread of its own. What
+The Warden is a thread actor that looks once a second: it may touch files, so it stands on a thread of its own. `Signs`
+of the health are read from what others publish. What
 brings a lost tree back cannot live in that tree: it is a timer of the control thread, which never blocks.
 """
 
 from __future__ import annotations
 
 import logging
+import shutil
 import threading
+import time
+from collections import Counter
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
+from honcho_actors.capture import Capture
 from honcho_actors.metrics import Meters
-from honcho_actors.runtime.io import preload
+from honcho_actors.runtime.health import Signs
+from honcho_actors.runtime.io import Clients, preload
+from honcho_actors.runtime.telling import Telling
+from honcho_actors.sessions.table import Table
 from honcho_actors.settings import Settings, SettingsCell
 from supervision import (
     AbandonedEnded,
@@ -27,6 +35,9 @@ from supervision import (
 
 LOOK_EVERY: Final = 1.0
 """Seconds between two looks at the settings' sources."""
+
+MEASURE_EVERY: Final = 30.0
+"""Seconds between two looks at how much room the disk has."""
 
 READ_SIDE: Final = "read_side"
 WRITE_SIDE: Final = "write_side"
@@ -47,11 +58,13 @@ class Counting(Observer):
 
     def __init__(self, meters: Meters) -> None:
         self._meters = meters
+        self.restarts = 0
 
     def observe(self, event: Any) -> None:
         """Any thread; records and returns."""
         if isinstance(event, SupervisorReport):
             if event.report.what == "restarted":
+                self.restarts += 1
                 self._meters.supervisor_restarts.labels(place(event.actor)).inc()
         elif isinstance(event, (ActorAbandoned, AbandonedEnded)):
             self._meters.actors_abandoned.set(event.abandoned)
@@ -66,10 +79,19 @@ def place(label: str) -> str:
 
 
 class Warden(ThreadActor):
-    """Polls the settings' sources and keeps the gauges that nobody else keeps."""
+    """Polls the settings' sources, looks at the health, and keeps the gauges that nobody else keeps."""
 
-    def __init__(self, cell: SettingsCell, meters: Meters, tree: Callable[[], tuple[Mapping[str, Any], ...]]) -> None:
+    def __init__(
+        self,
+        cell: SettingsCell,
+        meters: Meters,
+        tree: Callable[[], tuple[Mapping[str, Any], ...]],
+        looking: Looking,
+        telling: Telling,
+    ) -> None:
         super().__init__()
+        self._looking = looking
+        self._telling = telling
         self._cell = cell
         self._meters = meters
         self._tree = tree
@@ -85,6 +107,8 @@ class Warden(ThreadActor):
                 self._ready = True
             self._cell.poll()
             self._gauges()
+            self._looking.measure()
+            self._telling.look()
             self.send_after(LOOK_EVERY, message)
 
     def _gauges(self) -> None:
@@ -94,6 +118,58 @@ class Warden(ThreadActor):
             counts[key] = counts.get(key, 0) + int(row["count"])
         for supervisor, state in self._meters.supervisor_children:
             self._meters.supervisor_children.labels(supervisor, state).set(counts.get((supervisor, state), 0))
+
+
+class Looking:
+    """Reads the signs of the health from what is published; asks no actor. Any thread."""
+
+    def __init__(
+        self,
+        cell: SettingsCell,
+        table: Table,
+        capture: Capture,
+        clients: Clients,
+        lost: Callable[[], tuple[str, ...]],
+        counting: Counting,
+    ) -> None:
+        self._cell = cell
+        self._table = table
+        self._capture = capture
+        self._clients = clients
+        self._lost = lost
+        self._counting = counting
+        self._free: int | None = None
+        self._measured = -MEASURE_EVERY
+
+    def __call__(self) -> Signs:
+        settings, table, core = self._cell.current, self._table, self._capture.core
+        counts = core.counts
+        return Signs(
+            off=not settings.configured or bool(self._clients.problem()),
+            read_only=settings.read_only,
+            breakers=self._clients.breakers(),
+            failed_reads=table.failed_reads,
+            failed_why=table.failed_why,
+            waiting=Counter(list(core.waiting.values())),
+            lost=self._lost(),
+            store=core.trouble.text,
+            oldest=None if counts is None else counts.oldest,
+            restarts=self._counting.restarts,
+            served=table.served,
+            taken=core.taken,
+            skipped=core.skips.copy(),
+            free_bytes=self._free,
+        )
+
+    def measure(self) -> None:
+        """Looks now and then at how much room is left for the state directory. Touches the disk."""
+        now = time.monotonic()
+        if now - self._measured >= MEASURE_EVERY:
+            self._measured = now
+            try:
+                self._free = shutil.disk_usage(self._cell.current.state_dir).free
+            except OSError:
+                self._free = None
 
 
 class Complaints:

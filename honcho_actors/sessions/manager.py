@@ -71,10 +71,14 @@ class SessionManager(ThreadActor):
     def on_start(self) -> None:
         table = self._table
         table.generation += 1
-        for entry in table.entries.values():
+        for entry in table.entries.lively.values():
             _adopt(entry)
         self._shelf = Shelf(table, self._ports, self._evicted, self.clock.now())
         self._residence = self._shelf.residence
+        for key in self._residence.never_loaded():
+            if (entry := table.entries.look(key)) is not None:
+                _adopt(entry)
+                self._residence.changed(entry)
         self._dispatch = Dispatch(self, table, self._ports, self._residence.settle)
         self._flights = self._dispatch.flights
         table.woken = False
@@ -92,7 +96,7 @@ class SessionManager(ThreadActor):
         gone = Context((), State.COLD, Reason.CLOSED if table.closed else Reason.WORKER_DIED)
         for flight in self._flights.all():
             self._flights.end(flight.job.number)
-        for entry in list(table.entries.values()):
+        for entry in list(table.entries.lively.values()):
             self._waiting.answer(entry, gone, "shutdown")
         self._gauges()
 
@@ -128,9 +132,11 @@ class SessionManager(ThreadActor):
             self._meters.turn(context.state, context.reason, context.waited, context.age)
         if turn.key is None:
             return
+        if not turn.request.automated and turn.cause != "cancelled":
+            self._table.served += 1
         if turn.cause:
             self._meters.waiters_resolved.labels(turn.cause).inc()
-            entry = self._table.entries.get(turn.key)
+            entry = self._residence.find(turn.key)
             if entry is not None:
                 entry.opened = entry.opened or turn.cause != "cancelled"
                 self._waiting.prune(entry)
@@ -248,6 +254,7 @@ class SessionManager(ThreadActor):
         self._ports.spend.give_back(flight.reserved - 1)
         self._meters.refresh.labels(flight.job.layer, outcome).inc()
         if isinstance(flight.job, BaseJob):
+            self._read_failed(reason)
             for entry in flight.entries:
                 self._failed(entry, reason, cause)
         self._ended(flight, None)
@@ -282,9 +289,11 @@ class SessionManager(ThreadActor):
         settings = self._ports.cell.current
         if done.failure is not None:
             reason = REASONS.get(done.failure, Reason.SERVER_ERROR)
+            self._read_failed(reason)
             for entry in flight.entries:
                 self._failed(entry, reason, "result")
             return
+        self._table.failed_reads, self._table.failed_why = 0, ""
         now = self.clock.now()
         leader = flight.leader
         summary_is_new = False
@@ -308,9 +317,15 @@ class SessionManager(ThreadActor):
                 self._dispatch.dialectic(entry, question)
         if summary_is_new:
             self._shelf.save_session(leader, settings)
-        others = [entry.key for entry in self._residence.conversations(leader.person) if entry not in flight.entries]
+        aboard = {entry.key for entry in flight.entries}
+        others = [key for key in self._residence.conversations(leader.person) if key not in aboard]
         if others:
             self._republish(Republish(leader.person, others))
+
+    def _read_failed(self, reason: Reason) -> None:
+        """A base read failed, for whomever it was."""
+        self._table.failed_reads += 1
+        self._table.failed_why = reason.value
 
     def _failed(self, entry: Entry, reason: Reason, cause: str) -> None:
         """A base read failed. A conversation that was never loaded is left alone for a while, the others go by
@@ -367,9 +382,10 @@ class SessionManager(ThreadActor):
         """Further conversations of a person of whom something new is known, a slice at a time."""
         settings = self._ports.cell.current
         for key in message.keys[:SLICE]:
-            entry = self._table.entries.get(key)
+            entry = self._table.entries.look(key)
             if entry is not None:
                 self._shelf.publish(entry, settings)
+                self._residence.changed(entry)
                 self._waiting.answer(entry, filled(entry, self.clock.now(), settings), "result")
         if rest := message.keys[SLICE:]:
             self.actor_ref.cast(Republish(message.person, rest))
@@ -406,7 +422,10 @@ class SessionManager(ThreadActor):
 
     def _forget(self, message: Forget) -> None:
         gone = Context((), State.COLD, Reason.NO_IDENTITY)
-        for entry in [one for one in self._table.entries.values() if one.key[4] == message.peer]:
+        for key in [one for one in self._table.entries if one[4] == message.peer]:
+            entry = self._residence.find(key)
+            if entry is None:
+                continue
             self._waiting.answer(entry, gone, "evicted")
             for number in (entry.base_job, entry.dialectic_job, entry.summary_job):
                 flight = self._flights.end(number) if number else None
@@ -421,8 +440,7 @@ class SessionManager(ThreadActor):
     def _restored(self, message: Restored) -> None:
         """A slice of snapshots. Whoever waited for one of these persons is answered."""
         for person in self._shelf.restore(message, self.clock.now()):
-            others = [entry.key for entry in self._residence.conversations(person)]
-            if others:
+            if others := self._residence.conversations(person):
                 self._republish(Republish(person, others))
         self._gauges()
         message.keeper.cast(Taken())

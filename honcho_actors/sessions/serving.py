@@ -223,7 +223,7 @@ class Serving:
         entry = self._entries.get(turn.key) if turn.key is not None else None
         if entry is not None and entry.block is None and not entry.base_job and reason is Reason.LOADING:
             reason = entry.reason
-        context = Context((), State.COLD, reason)
+        context = self._beside(Context((), State.COLD, reason))
         self.count(turn._replace(context=context))
         return context
 
@@ -247,6 +247,8 @@ class Serving:
                     entry, known, made_turn=block[3], limits=self._limits(settings), epoch=settings.epoch
                 )
         context = context_of(made, now, settings.volatile_max_age)
+        if causes := self._table.degraded:
+            context = context.beside(causes)
         if made is block and now - entry.served_at < READY_FOR:
             entry.ready = (block, now, context)
         entry.served_at = now
@@ -270,10 +272,15 @@ class Serving:
                     epoch=settings.epoch,
                 )
                 block = person[P_BLOCK]
-            return context_of(block, now, settings.volatile_max_age)
+            return self._beside(context_of(block, now, settings.volatile_max_age))
         if entry is None or (not entry.opened and not (entry.base_job and is_trivial(request.query))):
             return None
-        return Context((), State.COLD, entry.reason)
+        return self._beside(Context((), State.COLD, entry.reason))
+
+    def _beside(self, context: Context) -> Context:
+        """The answer with why memory is degraded now, if it is."""
+        causes = self._table.degraded
+        return context.beside(causes) if causes else context
 
     def _limits(self, settings: Settings) -> Limits:
         return Limits(settings.context_tokens, settings.dialectic_max_chars, self._counter)
@@ -286,7 +293,7 @@ class Serving:
         return float(max(-1.0, min(budget, 1e6))) - settings.headroom
 
     def _finish(self, turn: TurnRecord, waiter: Waiter[Context], context: Context) -> Context:
-        context = replace(context, waited=max(0.0, self._now() - turn.at))
+        context = self._beside(replace(context, waited=max(0.0, self._now() - turn.at)))
         cause = waiter.cause
         self.count(turn._replace(context=context, cause="manager_down" if cause == "down" else cause or "result"))
         return context

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections import deque
 from typing import TYPE_CHECKING, Any, Final
 
-from honcho_actors.model import Context, Placement, Reason, Section, SessionKey, State
+from honcho_actors.model import Cause, Context, Placement, Reason, Section, SessionKey, State
 from honcho_actors.sessions import block as text
 
 if TYPE_CHECKING:
@@ -170,6 +170,14 @@ class Table:
         self.unsaved: dict[tuple[str, ...], PersonSnapshot | SessionSnapshot] = {}
         """What has changed since it was last saved: put by the manager, taken by the keeper."""
         self.keeper: Ref[Any] | None = None
+        self.degraded: tuple[Cause, ...] = ()
+        """Why memory is worse than it should be now; put by whoever watches over the runtime, taken with each block."""
+        self.served = 0
+        """Turns of people that were answered and counted, with memory or without."""
+        self.failed_reads = 0
+        """Base reads that failed since the last good one,"""
+        self.failed_why = ""
+        """and why the last of them did: a word of `Reason`."""
         self.snapshots = "loading"
         """How the file of snapshots fares, in a word for `status`."""
 
