@@ -11,6 +11,8 @@ from __future__ import annotations
 import hashlib
 import json
 import math
+import zipfile
+import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -23,6 +25,8 @@ from honcho_actors.model import ReceiptState, SkipReason, Turn
 
 MAX_FILE_BYTES: Final = 2 << 30
 MAX_PROBLEMS: Final = 200
+EXPORTED: Final = "conversations.json"
+"""Where a ChatGPT export, as it is downloaded, keeps what was said."""
 AT_ONCE: Final = 256
 """Messages that are on their way to the disk at once."""
 _PATIENCE: Final = 60.0
@@ -78,9 +82,7 @@ class Imported:
 def read_file(path: Path, problems: Problems) -> Iterator[Conversation]:
     """The conversations of a file, whichever of the three formats it has. Raises NotReadable."""
     try:
-        if path.stat().st_size > MAX_FILE_BYTES:
-            raise NotReadable(f"{path.name} is larger than {MAX_FILE_BYTES >> 30} GiB")
-        text = path.read_text("utf-8-sig", errors="replace")
+        text = _content(path).decode("utf-8-sig", errors="replace")
     except OSError as error:
         raise NotReadable(f"{path.name} can't be read: {error.strerror or type(error).__name__}") from error
     if not text.strip():
@@ -99,9 +101,39 @@ def read_file(path: Path, problems: Problems) -> Iterator[Conversation]:
     return _lines(text, path, problems)
 
 
+def _content(path: Path) -> bytes:
+    """The bytes of a file, or of the conversations in an archive as ChatGPT sends it. Raises NotReadable, OSError."""
+    too_large = NotReadable(f"{path.name} is larger than {MAX_FILE_BYTES >> 30} GiB")
+    if path.stat().st_size > MAX_FILE_BYTES:
+        raise too_large
+    with path.open("rb") as stream:
+        if stream.read(4) != b"PK\x03\x04":
+            stream.seek(0)
+            return stream.read()
+        try:
+            with zipfile.ZipFile(stream) as archive:
+                name = next((name for name in archive.namelist() if name.split("/")[-1] == EXPORTED), None)
+                if name is None:
+                    raise NotReadable(f"{path.name} is an archive without {EXPORTED}")
+                if archive.getinfo(name).file_size > MAX_FILE_BYTES:
+                    raise too_large
+                return archive.read(name)
+        except (zipfile.BadZipFile, NotImplementedError, RuntimeError, zlib.error) as error:
+            raise NotReadable(f"{path.name} is an archive that can't be read") from error
+
+
+def look_over(path: Path) -> int:
+    """How many messages an import of this file would hand over. Reads all of it, keeps nothing. Raises NotReadable."""
+    return sum(len(_spoken(conversation)) for conversation in read_file(path, Problems()))
+
+
+def _spoken(conversation: Conversation) -> list[Said]:
+    return [said for said in conversation.messages if said.role in ("user", "assistant")]
+
+
 def turns_of(conversation: Conversation, user: str | None, partition: str) -> Iterator[Turn]:
     """One capture for each message, so that a conversation which has grown since sends only what is new."""
-    spoken = [said for said in conversation.messages if said.role in ("user", "assistant")]
+    spoken = _spoken(conversation)
     last_answer = max((place for place, said in enumerate(spoken) if said.role == "assistant"), default=-1)
     for place, said in enumerate(spoken):
         is_user = said.role == "user"
@@ -127,6 +159,7 @@ def import_files(
 ) -> Imported:
     """Hands every turn of these files to the outbox, and returns when all are on disk. Raises NotReadable before a file
     of which nothing can be read; what came before it stays. Delivery goes on beside it: `capture.flush` waits for it.
+    `progress` hears, now and then, how many messages have been dealt with.
     """
     problems = Problems()
     files = conversations = messages = accepted = known = 0
@@ -147,7 +180,7 @@ def import_files(
             else:
                 accepted += 1
             if progress is not None:
-                progress(accepted + known)
+                progress(messages - len(waiting))
 
     for path in paths:
         files += 1

@@ -10,16 +10,20 @@ from __future__ import annotations
 import json
 import sqlite3
 from collections.abc import Iterator
-from contextlib import closing
+from contextlib import closing, contextmanager
 from dataclasses import asdict, dataclass
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
 from honcho_actors import store
+from honcho_actors.capture.accepting import NO_SERVER
 from honcho_actors.capture.clocks import from_us
 from honcho_actors.capture.schema import MIGRATIONS
 
 _STATES = {0: "accepted", 1: "delivered", 2: "set_aside", 3: "expired"}
+OPEN = frozenset({"accepted", "sending", "set_aside"})
+"""What is neither on the server nor gone."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,42 +67,62 @@ class Shown:
 
 def entries(path: Path, *, states: frozenset[str] | None = None, limit: int = 100) -> list[Entry]:
     """Turns that are owed or were set aside (or, named in `states`, delivered ones still remembered), oldest first."""
-    wanted = states or frozenset({"accepted", "sending", "set_aside"})
+    with _reading(path) as reader:
+        return list(islice(_entries(reader, states or OPEN), limit))
+
+
+@contextmanager
+def _reading(path: Path) -> Iterator[sqlite3.Connection]:
+    """One picture of the file, whatever is delivered meanwhile."""
     with closing(store.open_reader(path)) as reader:
-        found = []
-        for row in reader.execute(
-            "SELECT b.id, b.state, b.reason, b.key, c.session, c.workspace, b.user, b.accepted, b.turn_id, c.failure,"
-            " (SELECT count(*) FROM message m WHERE m.batch=b.seq),"
-            " EXISTS(SELECT 1 FROM message m WHERE m.batch=b.seq AND m.delivery IS NOT NULL),"
-            " (SELECT count(*) FROM aside a WHERE a.batch=b.seq)"
-            " FROM batch b JOIN conversation c ON c.id=b.conversation ORDER BY b.seq"
-        ):
-            state = "sending" if row[1] == 0 and row[11] else _STATES[row[1]]
-            if state not in wanted:
-                continue
-            found.append(
-                Entry(
-                    row[0].hex(),
-                    state,
-                    row[2],
-                    row[3],
-                    row[4],
-                    row[5],
-                    row[6],
-                    from_us(row[7]).isoformat(timespec="seconds"),
-                    row[10] + row[12],
-                    row[8],
-                    row[9] if row[1] == 0 else "",
-                )
+        try:
+            reader.execute("BEGIN")
+            yield reader
+        except sqlite3.Error as error:
+            raise store.StoreFailed(store.reason_of(error), path, type(error).__name__) from error
+
+
+def _entries(reader: sqlite3.Connection, wanted: frozenset[str]) -> Iterator[Entry]:
+    numbers = [number for number, state in _STATES.items() if state in wanted or (number == 0 and "sending" in wanted)]
+    for row in reader.execute(
+        "SELECT b.id, b.state, b.reason, b.key, c.session, c.workspace, b.user, b.accepted, b.turn_id, c.failure,"
+        " (SELECT count(*) FROM message m WHERE m.batch=b.seq),"
+        " EXISTS(SELECT 1 FROM message m WHERE m.batch=b.seq AND m.delivery IS NOT NULL),"
+        " (SELECT count(*) FROM aside a WHERE a.batch=b.seq)"
+        f" FROM batch b JOIN conversation c ON c.id=b.conversation WHERE b.state IN ({','.join('?' * len(numbers))})"
+        " ORDER BY b.seq",
+        numbers,
+    ):
+        state = "sending" if row[1] == 0 and row[11] else _STATES[row[1]]
+        if state in wanted:
+            yield Entry(
+                row[0].hex(),
+                state,
+                row[2],
+                row[3],
+                row[4],
+                row[5],
+                row[6],
+                from_us(row[7]).isoformat(timespec="seconds"),
+                row[10] + row[12],
+                row[8],
+                row[9] if row[1] == 0 else "",
             )
-            if len(found) >= limit:
-                break
-        return found
+
+
+def owed(path: Path, server: str) -> int:
+    """Messages that are to go to this server, or to the first one that is configured."""
+    with _reading(path) as reader:
+        found = reader.execute(
+            "SELECT count(*) FROM message m JOIN conversation c ON c.id=m.conversation WHERE c.server IN (?, ?)",
+            (server, NO_SERVER),
+        )
+        return int(found.fetchone()[0])
 
 
 def show(path: Path, batch_id: str, *, reveal: bool = False) -> list[Shown]:
     """The messages of a turn that are still here; empty for one that is delivered, or unknown."""
-    with closing(store.open_reader(path)) as reader:
+    with _reading(path) as reader:
         return list(_shown(reader, _id(batch_id), reveal))
 
 
@@ -117,8 +141,10 @@ def _shown(reader: sqlite3.Connection, batch_id: bytes, reveal: bool) -> Iterato
 
 def export(path: Path, *, reveal: bool = False) -> Iterator[dict[str, Any]]:
     """Every turn that is owed or set aside, with its messages, as JSON-able objects; texts only with `reveal`."""
-    for entry in entries(path, limit=1 << 62):
-        yield {**entry.as_dict(), "parts": [one.as_dict() for one in show(path, entry.batch_id, reveal=reveal)]}
+    with _reading(path) as reader:
+        for entry in _entries(reader, OPEN):
+            parts = [one.as_dict() for one in _shown(reader, _id(entry.batch_id), reveal)]
+            yield {**entry.as_dict(), "parts": parts}
 
 
 def retry(path: Path, batch_id: str | None = None) -> int:

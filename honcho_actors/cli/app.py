@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from honcho_actors.cli import out
+from honcho_actors.cli.outbox_app import outbox_app
 
 app = typer.Typer(
     name="honcho-actors",
@@ -137,12 +138,28 @@ def tree(state_dir: StateDir = None, as_json: AsJson = False) -> int:
     return command(state_dir=state_dir, as_json=as_json)
 
 
-@app.command(epilog="Example: honcho-actors outbox --json")
-def outbox(state_dir: StateDir = None, as_json: AsJson = False) -> int:
-    """What the running process has still to deliver, and why it waits."""
-    from honcho_actors.cli.inspect import outbox as command
+app.add_typer(outbox_app, name="outbox")
 
-    return command(state_dir=state_dir, as_json=as_json)
+
+@app.command("import", epilog="Example: honcho-actors import chat.jsonl conversations.json --user ada")
+def import_(
+    files: Annotated[
+        list[Path],
+        typer.Argument(metavar="FILE", help="JSON Lines of messages, `messages` JSON, or a ChatGPT export."),
+    ],
+    user: Annotated[
+        str | None, typer.Option(help="Whose words these are.", show_default="the settings' user_peer")
+    ] = None,
+    state_dir: StateDir = None,
+    wait: Annotated[
+        float, typer.Option(help="Seconds without a delivery after which it ends; 0 does not wait.", min=0, max=86_400)
+    ] = 30.0,
+    as_json: AsJson = False,
+) -> int:
+    """Brings in what was said elsewhere, once: what an earlier import brought in is known and not sent again."""
+    from honcho_actors.cli.importing import import_ as command
+
+    return command(files=files, user=user, state_dir=state_dir, wait=wait, as_json=as_json)
 
 
 @app.command(epilog="Example: honcho-actors settings --toml > honcho-actors.toml")

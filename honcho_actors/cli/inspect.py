@@ -21,13 +21,13 @@ Row = Mapping[str, Any]
 def sessions(*, state_dir: Path | None, limit: int, as_json: bool) -> int:
     """The conversations that are kept ready. What is not here may still be on the server."""
     columns = ("key", "user", "remote", "turns", "age", "reason")
-    return _show(state_dir, f"/sessions?limit={limit}", as_json, lambda rows: _table(columns, rows) or ["none yet"])
+    return _show(state_dir, f"/sessions?limit={limit}", as_json, lambda rows: table(columns, rows) or ["none yet"])
 
 
 def tree(*, state_dir: Path | None, as_json: bool) -> int:
     """The supervision tree as it runs."""
     columns = ("supervisor", "child", "state", "generation", "count")
-    return _show(state_dir, "/tree", as_json, lambda rows: _table(columns, rows))
+    return _show(state_dir, "/tree", as_json, lambda rows: table(columns, rows))
 
 
 def outbox(*, state_dir: Path | None, as_json: bool) -> int:
@@ -93,7 +93,8 @@ def _show(state_dir: Path | None, page: str, as_json: bool, lines: Callable[[Any
     return out.FINE
 
 
-def _table(columns: Sequence[str], rows: Sequence[Row]) -> list[str]:
+def table(columns: Sequence[str], rows: Sequence[Row]) -> list[str]:
+    """Rows under their column names, aligned; nothing for no rows."""
     if not rows:
         return []
     cells = [[_word(row.get(column)) for column in columns] for row in rows]
