@@ -6,10 +6,14 @@ Knows contributors by their protocol alone: no satellite, no server and no conve
 
 from __future__ import annotations
 
+from honcho_actors.host.envelope import Envelope
+from honcho_actors.host.history import Kept, MemoryTranscripts, Prefix, TranscriptStore
 from honcho_actors.host.plan import Answer, Contribution, Contributor, Plan
 from honcho_actors.host.prompt import Prompt, compose_prompt
 from honcho_actors.host.registry import Collected, ContextRegistry, Outcome, OutcomeState
-from honcho_actors.host.transcript import MemoryTranscripts, Transcript, TranscriptStore
+from honcho_actors.host.scrub import Scrubber
+from honcho_actors.host.transcript import Conversation, Entry, Replay, Transcript
+from honcho_actors.host.transcripts import Transcripts
 
 __all__ = [
     "Answer",
@@ -17,12 +21,20 @@ __all__ = [
     "ContextRegistry",
     "Contribution",
     "Contributor",
+    "Conversation",
+    "Entry",
+    "Envelope",
+    "Kept",
     "MemoryTranscripts",
     "Outcome",
     "OutcomeState",
     "Plan",
+    "Prefix",
     "Prompt",
+    "Replay",
+    "Scrubber",
     "Transcript",
     "TranscriptStore",
+    "Transcripts",
     "compose_prompt",
 ]

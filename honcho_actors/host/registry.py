@@ -10,14 +10,15 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
 from honcho_actors.host.lane import Lane
 from honcho_actors.host.plan import Contributor, Plan
-from honcho_actors.host.sections import taken
-from honcho_actors.model import Placement, Section, TurnRequest
+from honcho_actors.host.sections import MAX_BYTES, MAX_SECTIONS, taken
+from honcho_actors.model import Context, Placement, Reason, Section, TurnRequest
 from supervision import Clock, Waiter
 
 DEFAULT_TIMEOUT = 0.25
@@ -44,12 +45,18 @@ class OutcomeState(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """One contributor's part. `granted` in seconds from the start; `dropped` counts sections that were not taken."""
+    """One contributor's part. `granted` in seconds from the start; `taken` and `dropped` count sections.
+
+    `ours`: it answered with a Context, whose texts are neutral, labelled and fenced; `reason` is that Context's.
+    """
 
     name: str
     state: OutcomeState
     granted: float = 0.0
     dropped: int = 0
+    taken: int = 0
+    ours: bool = False
+    reason: Reason | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +65,16 @@ class Collected:
 
     sections: tuple[Section, ...] = ()
     outcomes: tuple[Outcome, ...] = ()
+
+    def parts(self) -> Iterator[tuple[Outcome, tuple[Section, ...]]]:
+        """Each contributor's outcome with the sections that it gave; sections of nobody come last, under a blank
+        name."""
+        at = 0
+        for one in self.outcomes:
+            yield one, self.sections[at : at + one.taken]
+            at += one.taken
+        if at < len(self.sections):
+            yield Outcome("", OutcomeState.OK, taken=len(self.sections) - at), self.sections[at:]
 
     def split(self) -> tuple[tuple[Section, ...], tuple[Section, ...]]:
         """The system sections and the user-message sections."""
@@ -101,8 +118,8 @@ class ContextRegistry:
         self,
         default_timeout: float = DEFAULT_TIMEOUT,
         max_timeout: float = MAX_TIMEOUT,
-        max_sections: int = 8,
-        max_bytes: int = 16_384,
+        max_sections: int = MAX_SECTIONS,
+        max_bytes: int = MAX_BYTES,
         *,
         clock: Clock | None = None,
     ) -> None:
@@ -259,17 +276,21 @@ class ContextRegistry:
         sections: tuple[Section, ...] = ()
         outcomes = []
         for one in asked:
-            state, dropped = one.state, 0
+            state, dropped, count, reason = one.state, 0, 0, None
             if state is OutcomeState.OK:
                 kept, dropped, shaped = taken(one.answer, self.max_sections, self.max_bytes)
                 sections += kept
+                count = len(kept)
+                if type(one.answer) is Context:
+                    reason = one.answer.reason
                 if not shaped:
                     state = OutcomeState.BAD_SHAPE
                 elif not kept and not dropped:
                     state = OutcomeState.NOTHING
                 if dropped or not shaped:
                     _log.warning("contributor %s: %d sections were not taken", one.one.name, dropped)
-            outcomes.append(Outcome(one.one.name, state, one.granted, dropped))
+            ours = reason is not None
+            outcomes.append(Outcome(one.one.name, state, one.granted, dropped, count, ours, reason))
         return Collected(sections, tuple(outcomes))
 
 

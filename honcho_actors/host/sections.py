@@ -7,6 +7,10 @@ from typing import Any
 
 from honcho_actors.model import Context, Placement, Section
 
+MAX_SECTIONS = 8
+MAX_BYTES = 16_384
+"""What one contributor may give to one prompt, unless the registry is told otherwise."""
+
 _PLACEMENTS = frozenset(Placement)
 
 

@@ -25,6 +25,9 @@ STYLES: Final[tuple[Style, ...]] = ("openai", "openai-responses", "anthropic", "
 MAX_ARGUMENT_CHARS: Final = 1_000_000
 """A longer JSON text of arguments is malformed; no tool has a use for it."""
 
+RESULT_BYTES: Final = 60_000
+"""What a source that is not trusted may say in one answer, the fence counted in."""
+
 _log = logging.getLogger("honcho_actors.host")
 
 
@@ -294,9 +297,9 @@ def _told(answer: ToolAnswer, source: _Registered) -> ToolAnswer:
         raise TypeError("an answer without text")
     if source.trusted:
         return answer
-    body = fence.neutral(text)
-    shown = fence.enclose(body) or "The tool answered nothing."
-    return Answered(shown, MappingProxyType({"fenced": True}), answer.error)
+    # A text that a source made itself is never taken for fenced, whatever type or words it has.
+    shown = fence.fenced(str.__str__(text), RESULT_BYTES)
+    return Answered(shown or "The tool answered nothing.", MappingProxyType({"fenced": True}), answer.error)
 
 
 def _refused(error: str, why: str, request: object) -> Answered:

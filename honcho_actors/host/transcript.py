@@ -1,84 +1,386 @@
 """Two histories of one conversation: what people saw, and the exact bytes that the model saw.
 
 People, hooks and pages are shown what was typed; the model is replayed what it was sent, byte for byte, so that a
-provider's prompt cache goes on fitting when memory has moved on. Where a host gives a store, both survive a restart
-together with the mark; without one the first turn after a restart starts a new prefix, and `fresh` says so.
+provider's prompt cache goes on fitting when memory has moved on, after the conversation was evicted, and after a
+restart.
+
+Two kinds, over one storage port (`history.TranscriptStore`):
+
+`Transcript`: the host leaves its history to us.
+
+    transcripts = Transcripts(store)                              # one for a process; any thread
+    talk = transcripts.open(key, owner=peer)                      # loads at the first call; keep the object or not
+    prompt = talk.compose(STATIC, memory.context(request), typed) # or what a ContextRegistry collected
+    answer = model(prompt.system, talk.replay(), prompt.user)
+    talk.user(prompt); talk.assistant(answer)                     # and talk.tool(...) for what stands between
+    talk.shown()                                                  # what people see
+    memory.capture(Turn(..., prompt=prompt.typed, answer=talk.shown()[-1][1]))
+
+`Replay`: a framework keeps the history, clean, and sends all of it with every call. The ledger knows which bytes stood
+beside which user message, by (ordinal, hash of the text); the first writer wins.
+
+    replays = Transcripts(store, Replay)
+    ledger = replays.open(key, owner=peer)
+    prompt = ledger.compose(STATIC, context, typed, ordinal)      # once a turn; asked again it gives the same bytes
+    texts = ledger.applied(user_texts)                            # user messages 0, 1, 2 ... as the model saw them
+    clean = ledger.cleaned(answer)                                # an answer without an echo of what was added
+
+Both: `mark` (128 bits, made once a conversation, kept with it), `envelope` (its finished lines), `fresh` (nothing was
+kept), `strip(text)` (by the id alone), `scrubber()` (for streamed answers), `prompt.prefix` (whether this request
+extends the one before, and if not why: `history.Prefix`).
+
+`owner` is the remote peer of the person. Where it is given, a turn for which memory could not be had *for now* (a load
+that runs, a deadline, a failing server) keeps the stable half that the turn before had: losing and regaining it would
+cost the provider's cache twice. A turn that must have none (another audience, memory switched off, nothing known) loses
+it at once. Without an owner nothing is held.
+
+One conversation belongs to one person and is used by one caller at a time; `Transcripts` is safe from any thread.
 """
 
 from __future__ import annotations
 
-import secrets
-from dataclasses import asdict, dataclass
-from typing import Any, Literal, Protocol
+import json
+import logging
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+from hashlib import sha256
+from typing import Any, Final, Literal, NamedTuple
 
-from honcho_actors.host.prompt import Prompt
+from honcho_actors.host.envelope import Envelope, is_mark, new_mark
+from honcho_actors.host.history import Kept, MemoryTranscripts, Prefix, TranscriptStore
+from honcho_actors.host.prompt import Prompt, composed, moving_half, stable_parts
+from honcho_actors.host.registry import Collected
+from honcho_actors.host.scrub import Scrubber
+from honcho_actors.model import Context
 
-Role = Literal["user", "assistant"]
+Role = Literal["user", "assistant", "tool"]
+
+MAX_ROWS: Final = 4_000
+MAX_BYTES: Final = 8 * 1024 * 1024
+"""What one conversation may keep; above either, the older half leaves and a new prefix begins."""
+
+ECHOES: Final = 64
+"""Of so many added texts, the newest, an echo is looked for in what a model says."""
+
+_PIECE: Final = 500
+"""Characters that are hashed at once: above 2,047 bytes hashing gives the interpreter away, in the middle of a turn."""
+
+_log = logging.getLogger("honcho_actors.host")
 
 
-@dataclass(frozen=True, slots=True)
-class Entry:
-    """One message. `shown` is for people, `sent` is what the model saw."""
+class Entry(NamedTuple):
+    """One message. `sent` is what the model saw, `shown` what people see; None: nothing."""
 
     role: Role
-    shown: str
     sent: str
+    shown: str | None
 
 
-class TranscriptStore(Protocol):
-    """Where a host keeps transcripts. `load` gives what `save` was given, or None."""
+class Conversation:
+    """What both kinds have in common: the id, the stable half that is in force, and what is kept of it all."""
 
-    def load(self, session_key: str) -> dict[str, Any] | None: ...
-    def save(self, session_key: str, state: dict[str, Any]) -> None: ...
-
-
-class MemoryTranscripts:
-    """A store in memory: for tests, and for hosts that keep one process."""
-
-    def __init__(self) -> None:
-        self._kept: dict[str, dict[str, Any]] = {}
-
-    def load(self, session_key: str) -> dict[str, Any] | None:
-        return self._kept.get(session_key)
-
-    def save(self, session_key: str, state: dict[str, Any]) -> None:
-        self._kept[session_key] = state
-
-
-class Transcript:
-    """The history of one conversation. One owner; not thread-safe."""
-
-    def __init__(self, session_key: str, store: TranscriptStore | None = None) -> None:
-        self._key = session_key
+    def __init__(self, name: str, store: TranscriptStore | None = None, owner: str = "") -> None:
+        self.name = name
+        self.owner = owner
         self._store = store
-        found = store.load(session_key) if store is not None else None
-        self.fresh = found is None
-        """Nothing was kept: the model's prefix starts anew."""
-        self.mark: str = found["mark"] if found else secrets.token_hex(16)
-        """128 bits that open and close what is added to a user's message in this conversation."""
-        self.system: str = found["system"] if found else ""
-        """The system text of the last turn."""
-        self._entries: list[Entry] = [Entry(**one) for one in found["entries"]] if found else []
+        self._static: str | None = None
+        self._stable: str | None = None
+        self._digests: tuple[str, str] = ("", "")
+        """Of the static text and the stable half that were sent last."""
+        self._held: dict[str, str] = {}
+        """The stable text of each contributor."""
+        self.used = 0
+        """When it was used last, as `Transcripts` counts; written by it alone."""
+        self._rows = 0
+        self._bytes = 0
+        self._why: Prefix | None = Prefix.NO_STORE
+        kept = None
+        if store is not None:
+            self._why = Prefix.NEW
+            try:
+                kept = store.load(name)
+                if kept is not None:
+                    self._restore(kept)
+            except Exception:  # noqa: BLE001 boundary: a turn never fails because of what was kept
+                _log.warning("the history of a conversation can't be read; a new prefix begins", exc_info=True)
+                self._why, kept = Prefix.STORE_FAILED, None
+                self._emptied()
+        self.fresh = kept is None
+        """Nothing was kept: the id is new, and the model's prefix starts anew."""
+        if kept is None:
+            self.mark = new_mark()
+            """128 bits that open and close what is added to a user's message in this conversation."""
+        self.envelope = Envelope(self.mark)
+        if kept is None:
+            self._save(0, (), head=True)
+
+    @property
+    def size(self) -> int:
+        """Bytes, about, that it holds in memory."""
+        return self._bytes + sum(map(len, self._held.values()))
+
+    def strip(self, text: str) -> str:
+        """A user's message as it was typed: without the envelope of this conversation at its end. Goes by the id alone;
+        anything else keeps every byte."""
+        return self.envelope.stripped(text)
+
+    def cleaned(self, text: str) -> str:
+        """What a model said, without an echo of what had been added: for people, hooks, pages, and for capture."""
+        if self.mark not in text:
+            return text
+        scrubber = self.scrubber()
+        return scrubber.feed(text) + scrubber.end()
+
+    def scrubber(self) -> Scrubber:
+        """As `cleaned`, for an answer that comes in pieces. One for each answer."""
+        return Scrubber(self.envelope, tuple(self._added())[-ECHOES:])
+
+    # -- for the two kinds -------------------------------------------------------------------------------------------
+
+    def _composed(self, static: str, collected: Collected | Context, typed: str) -> tuple[Prompt, dict[str, str]]:
+        """The prompt, and the stable texts by contributor that it holds."""
+        parts = stable_parts(collected)
+        held = {name: text for name, text, _ in parts if text}
+        if self.owner:
+            for name, text, for_now in parts:
+                if for_now and not text and name in self._held:
+                    held[name] = self._held[name]
+        stable = "\n\n".join(held[name] for name, _, _ in parts if name in held)
+        prompt = composed(static, stable, moving_half(collected), typed, self.envelope)
+        return replace(prompt, prefix=self._stands(static, stable)), held
+
+    def _stands(self, static: str, stable: str) -> Prefix:
+        if self._why is not None:
+            return self._why
+        if static != self._static and (self._static is not None or _digest(static) != self._digests[0]):
+            return Prefix.STATIC_CHANGED
+        if stable != self._stable and (self._stable is not None or _digest(stable) != self._digests[1]):
+            return Prefix.MEMORY_CHANGED
+        return Prefix.CONTINUED
+
+    def _was_sent(self, prompt: Prompt, held: dict[str, str] | None) -> bool:
+        """Remembers what the next prompt is compared with. True when the head has changed."""
+        self._why = None
+        changed = False
+        if held is not None and held != self._held:
+            self._held, changed = held, True
+        if prompt.static != self._static or prompt.stable != self._stable:
+            self._static, self._stable = prompt.static, prompt.stable
+            digests = (_digest(prompt.static), _digest(prompt.stable))
+            changed = changed or digests != self._digests
+            self._digests = digests
+        return changed
+
+    def _restore(self, kept: Kept) -> None:
+        head = json.loads(kept.head)
+        mark, digests, held = head["mark"], head["sent"], head["held"]
+        if not is_mark(mark):
+            raise ValueError("no id")
+        self.mark = mark
+        self._digests = (str(digests[0]), str(digests[1]))
+        self._held = {str(name): str(text) for name, text in held.items()} if self.owner else {}
+        for row in kept.rows:
+            self._take(json.loads(row))
+        self._rows = len(kept.rows)
+        self._why = None if kept.rows or any(self._digests) else Prefix.NEW
+
+    def _save(self, at: int, rows: Iterable[Any], *, head: bool = False) -> None:
+        """Leaves a change with the store. What fails here costs the next process its prefix, and no turn."""
+        packed = [json.dumps(row, separators=(",", ":")) for row in rows]
+        self._rows = at + len(packed)
+        if self._store is None:
+            return
+        text = None
+        if head:
+            kept = {"mark": self.mark, "sent": self._digests, "held": self._held if self.owner else {}}
+            text = json.dumps(kept, separators=(",", ":"))
+        try:
+            self._store.save(self.name, self.owner, text, at, packed)
+        except Exception:  # noqa: BLE001 boundary: a turn never fails because of what is kept
+            _log.warning("the history of a conversation can't be kept", exc_info=True)
+
+    def _emptied(self) -> None:
+        self._held, self._digests, self._bytes, self._rows = {}, ("", ""), 0, 0
+
+    def _take(self, row: Any) -> None:
+        raise NotImplementedError
+
+    def _added(self) -> Iterator[str]:
+        raise NotImplementedError
+
+
+class Transcript(Conversation):
+    """The whole history of one conversation."""
+
+    def __init__(self, name: str, store: TranscriptStore | None = None, owner: str = "") -> None:
+        self._entries: list[Entry] = []
+        self._composing: tuple[Prompt, dict[str, str]] | None = None
+        super().__init__(name, store, owner)
+
+    def compose(self, static: str, collected: Collected | Context, typed: str) -> Prompt:
+        """The prompt of a turn that is about to begin. Nothing is kept until `user` says that it was sent."""
+        self._composing = self._composed(static, collected, typed)
+        return self._composing[0]
 
     def user(self, prompt: Prompt) -> None:
         """A turn was sent with this prompt."""
-        self.system = prompt.system
-        self._add(Entry("user", prompt.typed, prompt.user))
+        held = self._composing[1] if self._composing is not None and self._composing[0] is prompt else None
+        head = self._was_sent(prompt, held)
+        self._add(Entry("user", prompt.user, prompt.typed), head)
 
-    def assistant(self, text: str) -> None:
-        """The model answered."""
-        self._add(Entry("assistant", text, text))
+    def assistant(self, text: str, sent: str | None = None) -> None:
+        """The model answered. `sent`: the bytes that stand for it in later requests, where they are not the text."""
+        self._add(Entry("assistant", text if sent is None else sent, self.cleaned(text)))
+
+    def tool(self, sent: str, role: Role = "tool") -> None:
+        """A call that the model made (`role="assistant"`) or what a tool answered, as it stands in later requests.
+        People are not shown it."""
+        self._add(Entry(role, sent, None))
 
     def shown(self) -> tuple[tuple[Role, str], ...]:
         """What people, hooks and pages see: no added byte."""
-        return tuple((one.role, one.shown) for one in self._entries)
+        return tuple((one.role, one.shown) for one in self._entries if one.shown is not None)
 
     def replay(self) -> tuple[tuple[Role, str], ...]:
         """What the model saw, to the byte."""
         return tuple((one.role, one.sent) for one in self._entries)
 
-    def _add(self, entry: Entry) -> None:
+    def compact(self, first: int, *summary: Entry) -> None:
+        """The host replaces everything before message `first` (of `replay`) by a summary: a new prefix begins."""
+        self._entries[: max(0, first)] = summary
+        self._recount(Prefix.COMPACTED)
+
+    def rewind(self, count: int) -> None:
+        """The host takes back everything after the first `count` messages: to edit or to try again."""
+        if not 0 <= count < len(self._entries):
+            return
+        del self._entries[count:]
+        self._why = self._why or Prefix.REWOUND
+        self._bytes = sum(map(_weight, self._entries))
+        self._save(count, ())
+
+    def _add(self, entry: Entry, head: bool = False) -> None:
         self._entries.append(entry)
-        if self._store is not None:
-            state = {"mark": self.mark, "system": self.system, "entries": [asdict(one) for one in self._entries]}
-            self._store.save(self._key, state)
+        self._bytes += _weight(entry)
+        if len(self._entries) > MAX_ROWS or self._bytes > MAX_BYTES:
+            half = len(self._entries) // 2
+            while half < len(self._entries) - 1 and self._entries[half].role != "user":
+                half += 1
+            del self._entries[:half]
+            self._recount(Prefix.TRIMMED)
+        else:
+            self._save(self._rows, (entry,), head=head)
+
+    def _recount(self, why: Prefix) -> None:
+        self._why = why
+        self._bytes = sum(map(_weight, self._entries))
+        self._save(0, self._entries, head=True)
+
+    def _take(self, row: Any) -> None:
+        role, sent, shown = row
+        if role not in ("user", "assistant", "tool") or not isinstance(sent, str):
+            raise ValueError("no message")
+        self._entries.append(Entry(role, sent, shown))
+        self._bytes += _weight(self._entries[-1])
+
+    def _emptied(self) -> None:
+        super()._emptied()
+        self._entries.clear()
+
+    def _added(self) -> Iterator[str]:
+        for one in self._entries:
+            if one.role == "user" and one.shown is not None and one.sent != one.shown:
+                yield one.sent[len(one.shown) :]
+
+
+class Replay(Conversation):
+    """Which bytes stood beside which user message, for a framework that keeps the messages itself."""
+
+    def __init__(self, name: str, store: TranscriptStore | None = None, owner: str = "") -> None:
+        self._beside: dict[tuple[int, str], str] = {}
+        self._hashes: dict[str, str] = {}
+        super().__init__(name, store, owner)
+
+    def compose(self, static: str, collected: Collected | Context, typed: str, ordinal: int) -> Prompt:
+        """The prompt of user message `ordinal` (from 0), kept at once. Asked again for the same message, with whatever
+        context, it gives the bytes that it gave first."""
+        prompt, held = self._composed(static, collected, typed)
+        added = self.keep(ordinal, typed, prompt.added)
+        if added != prompt.added:
+            prompt = replace(prompt, user=typed + added)
+        if self._was_sent(prompt, held):
+            self._save(self._rows, (), head=True)
+        return prompt
+
+    def keep(self, ordinal: int, typed: str, added: str) -> str:
+        """What stands beside this message from now on: `added`, unless something was kept before."""
+        key = (ordinal, self._hash(typed))
+        before = self._beside.get(key)
+        if before is not None:
+            return before
+        self._beside[key] = added
+        self._bytes += len(added) + 100
+        if len(self._beside) > MAX_ROWS or self._bytes > MAX_BYTES:
+            for old in list(self._beside)[: len(self._beside) // 2]:
+                del self._beside[old]
+            self._why = Prefix.TRIMMED
+            self._bytes = sum(len(text) + 100 for text in self._beside.values())
+            self._save(0, ([*key, text] for key, text in self._beside.items()), head=True)
+        else:
+            self._save(self._rows, ([*key, added],))
+        return added
+
+    def added(self, ordinal: int, typed: str) -> str:
+        """What stood beside this message; "" when nothing did, or nothing is known of it."""
+        return self._beside.get((ordinal, self._hash(typed)), "")
+
+    def applied(self, texts: Iterable[str]) -> list[str]:
+        """User messages 0, 1, 2 ... of a clean history as the model saw them."""
+        return [text + self.added(ordinal, text) for ordinal, text in enumerate(texts)]
+
+    def _hash(self, typed: str) -> str:
+        found = self._hashes.get(typed)
+        if found is None:
+            if len(self._hashes) >= MAX_ROWS:
+                self._hashes.clear()
+            found = self._hashes[typed] = _digest(typed)
+        return found
+
+    def _take(self, row: Any) -> None:
+        ordinal, digest, added = row
+        if not isinstance(ordinal, int) or not isinstance(digest, str) or not isinstance(added, str):
+            raise ValueError("no row of a ledger")
+        self._beside[ordinal, digest] = added
+        self._bytes += len(added) + 100
+
+    def _emptied(self) -> None:
+        super()._emptied()
+        self._beside.clear()
+
+    def _added(self) -> Iterator[str]:
+        return iter(self._beside.values())
+
+
+def _weight(entry: Entry) -> int:
+    return len(entry.sent) + len(entry.shown or "") + 100
+
+
+def _digest(text: str) -> str:
+    """128 bits of a text, as hex; "" for no text."""
+    if not text:
+        return ""
+    digest = sha256()
+    for at in range(0, len(text), _PIECE):
+        digest.update(text[at : at + _PIECE].encode("utf-8", "surrogatepass"))
+    return digest.hexdigest()[:32]
+
+
+__all__ = [
+    "Conversation",
+    "Entry",
+    "MemoryTranscripts",
+    "Replay",
+    "Role",
+    "Transcript",
+    "TranscriptStore",
+]

@@ -63,6 +63,17 @@ def clip(text: str, budget: int) -> str:
     return text[:end]
 
 
+def clip_bytes(text: str, most: int) -> str:
+    """At most `most` bytes of UTF-8 from the start of `text`; no character is ever split."""
+    data = text.encode("utf-8", "replace")
+    if len(data) <= most:
+        return text
+    end = len(data[: max(0, most)].decode("utf-8", "ignore"))
+    if end and text[:end].isascii() and text[end].isascii() and text[end - 1] != "\r":
+        return text[:end]
+    return text[: _boundary(text, 0, end)] if end else ""
+
+
 def cut(text: str, size: int) -> Iterator[str]:
     """Pieces of at most `size` code points that join to exactly `text`.
 

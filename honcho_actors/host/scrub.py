@@ -1,0 +1,84 @@
+"""Takes an echo of what was added out of what a model says, piece by piece as it is streamed.
+
+An echo begins with the envelope's opening line, whose id nobody else can write, and goes on for as long as the answer
+repeats, byte for byte, one of the texts that were really added. Where it stops repeating, the answer goes on and is
+shown: nothing that follows is swallowed, whether or not the envelope was closed.
+"""
+
+from __future__ import annotations
+
+from honcho_actors.host.envelope import Envelope
+
+
+class Scrubber:
+    """One answer. `feed` gives what may be shown now; `end`, once, what was still held back. Not thread-safe."""
+
+    def __init__(self, envelope: Envelope, added: tuple[str, ...]) -> None:
+        self._opening = envelope.opening
+        self._closing = envelope.closing
+        self._known_to = len("[context ") if envelope.mark else len(envelope.opening)
+        found = [text[at + len(self._opening) :] for text in added if (at := text.find(self._opening)) >= 0]
+        self._texts = list(dict.fromkeys(found))
+        self._echo: list[str] | None = None
+        """What may still follow of the texts that the echo has repeated so far; None outside an echo."""
+        self._pending = ""
+
+    def feed(self, piece: str) -> str:
+        """The next piece of the answer."""
+        text, self._pending = self._pending + piece, ""
+        shown = []
+        while text:
+            if self._echo is not None:
+                text = self._repeated(text)
+                continue
+            start, line = self._first(text)
+            if line:
+                shown.append(text[:start])
+                text = text[start + len(line) :]
+                self._echo = list(self._texts) if line is self._opening else None
+                continue
+            held = self._held_back(text)
+            shown.append(text[: len(text) - held])
+            self._pending = text[len(text) - held :]
+            break
+        return "".join(shown)
+
+    def end(self) -> str:
+        """What was held back because it might have become an echo and did not."""
+        held, self._pending, self._echo = self._pending, "", None
+        return held if len(held) <= self._known_to else ""
+
+    def _repeated(self, text: str) -> str:
+        """What is left of a piece after the part that repeats what was added."""
+        assert self._echo is not None
+        same = [(_alike(rest, text), rest) for rest in self._echo]
+        most = max((length for length, _ in same), default=0)
+        going = [rest[length:] for length, rest in same if length == most]
+        self._echo = going if most == len(text) and all(going) else None
+        return text[most:]
+
+    def _first(self, text: str) -> tuple[int, str]:
+        """Where the first whole line of the envelope begins, and which; ("" when there is none)."""
+        found = [(at, line) for line in (self._opening, self._closing) if (at := text.find(line)) >= 0]
+        return min(found, default=(0, ""))
+
+    def _held_back(self, text: str) -> int:
+        """How much of the end of a text may be the beginning of a line of the envelope."""
+        most = max(len(self._opening), len(self._closing)) - 1
+        for size in range(min(most, len(text)), 0, -1):
+            end = text[-size:]
+            if self._opening.startswith(end) or self._closing.startswith(end):
+                return size
+        return 0
+
+
+def _alike(one: str, other: str) -> int:
+    """How many characters two texts have in common from the start."""
+    most = min(len(one), len(other))
+    if one[:most] == other[:most]:
+        return most
+    low, high = 0, most
+    while low < high - 1:
+        middle = (low + high) // 2
+        low, high = (middle, high) if one[:middle] == other[:middle] else (low, middle)
+    return low
