@@ -27,12 +27,12 @@ VOLATILE_FRONT = (
 )
 BACK = f"\n{fence.CLOSE}"
 
-SUMMARY, REPRESENTATION, CARD, ASSISTANT = range(4)
-HEADINGS = ("Earlier in this conversation", "What is known", "Key facts", "The assistant so far")
+SUMMARY, REPRESENTATION, CARD = range(3)
+HEADINGS = ("Earlier in this conversation", "What is known", "Key facts")
 TITLES = (STABLE_TITLE, VOLATILE_TITLE, *HEADINGS)
 """Headings that recalled text may not imitate."""
 
-WEIGHTS = (3, 5, 2, 1)
+WEIGHTS = (3, 5, 2)
 """Shares of the room when not everything fits: no part starves another."""
 
 CARD_LINES = 40
@@ -60,7 +60,6 @@ class Recalled(NamedTuple):
     representation: str = ""
     card: tuple[str, ...] = ()
     summary: str = ""
-    assistant: str = ""
 
 
 class Limits(NamedTuple):
@@ -156,7 +155,6 @@ def _parts(recalled: Recalled, most: int) -> list[str]:
         _recalled(recalled.summary, most),
         _recalled(recalled.representation, most),
         "\n".join(lines),
-        _recalled(recalled.assistant, most),
     ]
 
 

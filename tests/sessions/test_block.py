@@ -34,9 +34,7 @@ from honcho_actors.sessions.budget import (
 )
 
 WIDE = Limits(100_000, 600)
-EVERYTHING = Recalled(
-    "Ann grows tomatoes.", ("Name: Ann", "Lives in Oslo"), "They spoke of the garden.", "It is patient."
-)
+EVERYTHING = Recalled("Ann grows tomatoes.", ("Name: Ann", "Lives in Oslo"), "They spoke of the garden.")
 
 
 def inner(text: str) -> str:
@@ -48,7 +46,7 @@ def test_cx1_every_part_stands_under_its_own_heading_in_a_fixed_order() -> None:
     text = stable(EVERYTHING, WIDE)
     places = [text.index(f"### {heading}") for heading in HEADINGS]
     assert places == sorted(places)
-    parts = ("the garden.", "tomatoes.", "- Name: Ann\n- Lives in Oslo", "patient.")
+    parts = ("the garden.", "tomatoes.", "- Name: Ann\n- Lives in Oslo")
     assert [text.index(part) for part in parts] == sorted(text.index(part) for part in parts)
 
 
@@ -65,7 +63,7 @@ def test_cx3_missing_parts_give_no_empty_heading() -> None:
     assert [heading for heading in HEADINGS if heading in text] == [HEADINGS[REPRESENTATION]]
 
 
-@pytest.mark.parametrize("nothing", [Recalled(), Recalled("  \n", ("", "  "), "\u200b", "\t")])
+@pytest.mark.parametrize("nothing", [Recalled(), Recalled("  \n", ("", "  "), "\u200b\t")])
 def test_cx4_nothing_known_is_exactly_no_text(nothing: Recalled) -> None:
     assert stable(nothing, WIDE) == ""
     assert volatile("  \u200b ", made_for_turn(1), WIDE, 0) == ""
@@ -89,7 +87,7 @@ def test_cx7_a_card_that_is_neither_list_nor_text_gives_no_section(odd: object) 
     "odd", ["\x00", "\ud83d", "a\x1b[31mred", "x" * 100_000, "]]>", "\u202eevil", "#" * 500, "\r\r\n\x0b"]
 )
 def test_cx8_any_text_in_any_part_still_gives_text_that_can_be_sent(odd: str) -> None:
-    text = stable(Recalled(odd, (odd, odd), odd, odd), Limits(1200, 600))
+    text = stable(Recalled(odd, (odd), odd, odd), Limits(1200, 600))
     text += volatile(odd, made_for_turn(1), Limits(1200, 600), utf8_thirds(text))
     text.encode("utf-8")
     assert not any(unicodedata.category(char) in ("Cc", "Cs") and char not in "\n\t" for char in text)
