@@ -1,8 +1,10 @@
 """The admin endpoint and the scrape port of a running process, as one supervised task actor on its loop.
 
-Promises: both listen on loopback; the admin endpoint answers only who shows the token that lies in a private file of
-the state directory, and changes nothing; a port that is taken is one line of `status`, never a reason not to run;
-both are gone when the runtime is. What is shown is what `status()` says: nothing here waits for an actor.
+Promises: the admin endpoint listens on loopback, answers only who shows the token that lies in a private file of the
+state directory (or a browser that was let in by whoever can read it, see `access`), and changes nothing; the scrape
+port holds figures without names and listens where `metrics_host` says, loopback unless it is set; a port that is taken
+is one line of `status`, never a reason not to run; both are gone when the runtime is. What is shown is what `status()`
+says: nothing here waits for an actor.
 """
 
 from __future__ import annotations
@@ -12,20 +14,27 @@ import json
 import logging
 import os
 import secrets
+import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from honcho_actors.metrics import Meters
-from honcho_actors.ops import exposition
+from honcho_actors.ops import access, exposition
+from honcho_actors.ops.access import Access
 from honcho_actors.ops.announcement import announce, withdraw
+from honcho_actors.ops.overview import SESSIONS_SHOWN, Watch
+from honcho_actors.ops.page import page
 from honcho_actors.ops.wire import Answer, Asked, Door, Refuse
 from honcho_actors.settings import SettingsCell
 from supervision import TaskActor
 
 PASSES = 6
 """Passes of the loop in which connections that were just accepted come up, are refused and are closed."""
+
+LOOK_EVERY: Final = 5.0
+"""Seconds between two looks at the counters, for the last hour that the page shows."""
 
 _log = logging.getLogger("honcho_actors.ops")
 
@@ -58,6 +67,10 @@ class Board:
                 await asyncio.sleep(0)
 
 
+class Look:
+    """Told by the endpoint to itself."""
+
+
 class AdminEndpoint(TaskActor):
     """Listens while it lives. A new settings epoch with other ports is taken by a restart of the runtime."""
 
@@ -69,6 +82,9 @@ class AdminEndpoint(TaskActor):
         self._doors: list[Door] = []
         self._file: Path | None = None
         self._token = ""
+        self._access = Access("", time.time)
+        self._watch = Watch(board.meters)
+        self._scraped = exposition.Page(board.meters.collectors, board.meters.scrape_failures)
 
     async def on_start(self) -> None:
         board, settings = self._board, self._board.cell.current
@@ -79,13 +95,21 @@ class AdminEndpoint(TaskActor):
         board.problems = ()
         board.metrics_url = board.admin_url = None
         if settings.metrics_port is not None:
-            port = await self._open(Door(self._scrape), settings.metrics_port, "metrics_port")
-            board.metrics_url = f"http://127.0.0.1:{port}/metrics" if port else None
+            host = settings.metrics_host
+            port = await self._open(Door(self._open_pages, host=host), settings.metrics_port, "metrics_port")
+            board.metrics_url = f"http://{_NEAR.get(host, host)}:{port}/metrics" if port else None
         if settings.admin_port is not None:
             self._token = secrets.token_urlsafe(24)
-            port = await self._open(Door(self._admin, token=self._token), settings.admin_port, "admin_port")
+            self._access = Access(self._token, time.time)
+            port = await self._open(Door(self._admin, guard=self._allows), settings.admin_port, "admin_port")
             if port and self._announced(settings.state_dir, f"http://127.0.0.1:{port}"):
                 board.admin_url = f"http://127.0.0.1:{port}"
+            self.send_after(LOOK_EVERY, Look())
+
+    def on_receive(self, message: object) -> None:
+        if isinstance(message, Look):
+            self._watch.look()
+            self.send_after(LOOK_EVERY, message)
 
     async def on_stop(self, reason: object) -> None:
         await self._board.close_doors()
@@ -121,27 +145,62 @@ class AdminEndpoint(TaskActor):
             return False
         return True
 
+    def _allows(self, asked: Asked) -> bool:
+        return self._access.allows(asked.path, asked.authorization)
+
+    def _open_pages(self, asked: Asked) -> Answer:
+        """The scrape port: what anybody who reaches it may see."""
+        if asked.path in ("/metrics", "/"):
+            return self._scrape(asked)
+        return self._probe(asked)
+
     def _scrape(self, asked: Asked) -> Answer:
-        if asked.path not in ("/metrics", "/"):
-            raise Refuse(404)
-        meters = self._board.meters
-        return Answer(exposition.text(meters.collectors, meters.scrape_failures), content_type=exposition.CONTENT_TYPE)
+        openmetrics = exposition.wants_openmetrics(asked.accept)
+        kind = exposition.OPENMETRICS if openmetrics else exposition.CONTENT_TYPE
+        return Answer(self._scraped.text(openmetrics=openmetrics), content_type=kind)
+
+    def _probe(self, asked: Asked) -> Answer:
+        """`/healthz`: the process and its loop live. `/readyz`: it takes turns. A degraded memory costs turns their
+        blocks and nothing else, so it is no reason to send turns elsewhere; a runtime that is off or closed is."""
+        if asked.path == "/healthz":
+            return _json({"alive": True})
+        if asked.path == "/readyz":
+            state = self._board.status()["state"]
+            ready = state in ("ready", "degraded")
+            return _json({"ready": ready, "state": state}, 200 if ready else 503)
+        raise Refuse(404)
 
     def _admin(self, asked: Asked) -> Answer:
         board = self._board
+        if asked.path == access.PAGE:
+            return page()
+        if asked.path == access.KEY:
+            key = self._access.key_for(asked.authorization)
+            if key is None:
+                raise Refuse(401)
+            return _json({"key": key})
+        if asked.path == access.FIGURES:
+            return _json(self._overview())
         if asked.path == "/metrics":
             return self._scrape(asked)
         if asked.path == "/status":
             return _json(board.status())
-        if asked.path == "/healthz":
-            return _json({"alive": True})
-        if asked.path == "/readyz":
-            status = board.status()
-            return _json({"ready": status["state"] == "ready", "health": status["health"]})
         part = board.parts.get(asked.path)
-        if part is None:
-            raise Refuse(404)
-        return _json(part(asked.query))
+        return self._probe(asked) if part is None else _json(part(asked.query))
+
+    def _overview(self) -> Mapping[str, Any]:
+        board = self._board
+        recent = board.parts.get("/recent")
+        rows = recent({"limit": str(SESSIONS_SHOWN)}) if recent is not None else []
+        settings = {name: getattr(board.cell.current, name) for name in _SHOWN}
+        return self._watch.overview(board.status(), rows, settings)
+
+
+_SHOWN: Final = ("max_sessions", "max_cache_bytes", "outbox_max_bytes", "dialectic_per_hour", "first_turn_wait")
+"""Limits that stand beside what is counted against them."""
+
+_NEAR: Final[Mapping[str, str]] = {"0.0.0.0": "127.0.0.1", "::": "[::1]", "::1": "[::1]"}
+"""Where this machine itself finds what listens there."""
 
 
 _held: set[asyncio.Task[None]] = set()
@@ -157,5 +216,5 @@ async def _closed_with_loop(doors: list[Door]) -> None:
             door.close()
 
 
-def _json(value: Any) -> Answer:
-    return Answer(json.dumps(value, ensure_ascii=False, default=str).encode("utf-8", "replace"))
+def _json(value: Any, status: int = 200) -> Answer:
+    return Answer(json.dumps(value, ensure_ascii=False, default=str).encode("utf-8", "replace"), status)

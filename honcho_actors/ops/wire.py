@@ -9,7 +9,6 @@ loopback is refused before its path is looked at).
 from __future__ import annotations
 
 import asyncio
-import hmac
 import socket
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -36,10 +35,12 @@ _LOCAL_NAMES: Final = frozenset({"127.0.0.1", "localhost", "[::1]", "::1"})
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """One request: a decoded path and its query, nothing else of it is ever used."""
+    """One request: a decoded path, its query, and two headers; nothing else of it is ever used."""
 
     path: str
     query: Mapping[str, str] = field(default_factory=dict)
+    authorization: str = ""
+    accept: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +48,7 @@ class Answer:
     body: bytes
     status: int = 200
     content_type: str = "application/json"
+    headers: tuple[tuple[str, str], ...] = ()
 
 
 Handler = Callable[[Asked], Answer]
@@ -63,10 +65,13 @@ class Refuse(Exception):
 class Door:
     """One listening port. `start` and `close` run on the loop that serves it."""
 
-    def __init__(self, handler: Handler, *, host: str = "127.0.0.1", token: str | None = None) -> None:
+    def __init__(
+        self, handler: Handler, *, host: str = "127.0.0.1", guard: Callable[[Asked], bool] | None = None
+    ) -> None:
+        """`guard` says whether a request may be answered; it is asked after the Host name was."""
         self._handler = handler
         self._host = host
-        self._token = token
+        self._guard = guard
         self._listening: socket.socket | None = None
         self._closed = False
         self._open: set[_Talk] = set()
@@ -75,7 +80,8 @@ class Door:
 
     async def start(self, port: int) -> int:
         """Listens; gives the port. Raises OSError when the port is taken."""
-        listening = socket.create_server((self._host, port), backlog=MOST_CONNECTIONS)
+        family = socket.AF_INET6 if ":" in self._host else socket.AF_INET
+        listening = socket.create_server((self._host, port), family=family, backlog=MOST_CONNECTIONS)
         listening.setblocking(False)
         self._listening = listening
         self.port = int(listening.getsockname()[1])
@@ -157,15 +163,19 @@ class Door:
         host = headers.get("host", "")
         if self._host in _LOCAL_NAMES and _name(host) not in _LOCAL_NAMES:
             raise Refuse(403)
-        if self._token is not None and not hmac.compare_digest(
-            headers.get("authorization", "").encode("latin-1"), f"Bearer {self._token}".encode("latin-1")
-        ):
-            raise Refuse(401)
         try:
             target = urlsplit(parts[1])
         except ValueError:
             raise Refuse(400) from None
-        return Asked(unquote(target.path), dict(parse_qsl(target.query)))
+        asked = Asked(
+            unquote(target.path),
+            dict(parse_qsl(target.query)),
+            headers.get("authorization", ""),
+            headers.get("accept", ""),
+        )
+        if self._guard is not None and not self._guard(asked):
+            raise Refuse(401)
+        return asked
 
 
 class _Talk(asyncio.Protocol):
@@ -233,5 +243,6 @@ def _head(answer: Answer) -> bytes:
         f"Content-Length: {len(answer.body)}\r\n"
         "Cache-Control: no-store\r\n"
         "X-Content-Type-Options: nosniff\r\n"
-        "Connection: close\r\n\r\n"
+        + "".join(f"{name}: {value}\r\n" for name, value in answer.headers)
+        + "Connection: close\r\n\r\n"
     ).encode("latin-1")

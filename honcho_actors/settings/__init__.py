@@ -163,6 +163,12 @@ class Settings:
     state_dir: Path = _setting(_state_dir, Folder(), "where the outbox lives (worth backing up)")
     cache_dir: Path = _setting(_cache_dir, Folder(), "where snapshots live (may be deleted)")
     metrics_port: int | None = _setting(None, Whole(0, 65_535, True), "port of the Prometheus scrape; 0 picks one")
+    metrics_host: str = _setting(
+        "127.0.0.1",
+        OneOf(("127.0.0.1", "0.0.0.0", "::1", "::")),
+        "who reaches the scrape port: this machine, or (0.0.0.0, ::) every machine that reaches this one",
+        closed="127.0.0.1",
+    )
     admin_port: int | None = _setting(0, Whole(0, 65_535, True), "port of the admin endpoint; 0 picks one")
 
     problems: tuple[Problem, ...] = field(default=(), compare=False)

@@ -32,7 +32,7 @@ SHARED_NAMES: Mapping[str, tuple[str, ...]] = {
 KEY_FILE_VARIABLE = "HONCHO_API_KEY_FILE"
 HONCHO_CONFIG_FIELDS = {"apiKey": "api_key", "environmentUrl": "base_url"}
 WORKING_DIRECTORY_FILE = f"./{FILE_NAME}"
-WORKING_DIRECTORY_MAY_NOT_SET = frozenset({"api_key", "base_url", "allow_public_http"})
+WORKING_DIRECTORY_MAY_NOT_SET = frozenset({"api_key", "base_url", "allow_public_http", "metrics_host"})
 
 
 @dataclass(frozen=True, slots=True)

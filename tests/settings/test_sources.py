@@ -78,7 +78,7 @@ class TestResolution:
             "representation_ttl": 600.0, "volatile_max_age": 600.0, "snapshot_ttl": 604_800.0,
             "outbox_retention": 2_592_000.0, "outbox_max_bytes": 1_073_741_824, "delivered_window": 200,
             "anchor_window": 1000, "message_max_chars": 25_000, "search_limit": 8, "tool_preview_chars": 500,
-            "metrics_port": None, "admin_port": 0, "user_peer_prefix": "", "pin_user_peer": False,
+            "metrics_port": None, "metrics_host": "127.0.0.1", "admin_port": 0, "user_peer_prefix": "", "pin_user_peer": False,
         }  # fmt: skip
         assert {name: getattr(settings, name) for name in documented} == documented
 
