@@ -13,7 +13,7 @@ from honcho_actors.host.prompt import Prompt, compose_prompt
 from honcho_actors.host.registry import Collected, ContextRegistry, Outcome, OutcomeState
 from honcho_actors.host.scrub import Scrubber
 from honcho_actors.host.transcript import Conversation, Entry, Replay, Transcript
-from honcho_actors.host.transcripts import Transcripts
+from honcho_actors.host.transcripts import Replays, Transcripts
 
 __all__ = [
     "Answer",
@@ -32,6 +32,7 @@ __all__ = [
     "Prefix",
     "Prompt",
     "Replay",
+    "Replays",
     "Scrubber",
     "Transcript",
     "TranscriptStore",

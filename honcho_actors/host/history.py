@@ -9,7 +9,19 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Protocol
+from hashlib import sha256
+from typing import Final, Protocol
+
+_PIECE: Final = 500
+"""Characters that are hashed at once: above 2,047 bytes hashing gives the interpreter away, in the middle of a turn."""
+
+
+def digest_of(text: str) -> bytes:
+    """16 bytes that stand for the words of a message."""
+    digest = sha256()
+    for at in range(0, len(text), _PIECE):
+        digest.update(text[at : at + _PIECE].encode("utf-8", "surrogatepass"))
+    return digest.digest()[:16]
 
 
 class Prefix(StrEnum):

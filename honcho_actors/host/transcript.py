@@ -19,11 +19,15 @@ Two kinds, over one storage port (`history.TranscriptStore`):
 `Replay`: a framework keeps the history, clean, and sends all of it with every call. The ledger knows which bytes stood
 beside which user message, by (ordinal, hash of the text); the first writer wins.
 
-    replays = Transcripts(store, Replay)
-    ledger = replays.open(key, owner=peer)
+    replays = Replays(store)                                      # also by key: mark, get, keep
+    ledger = replays.open(key, owner=peer)                        # or await replays.aopen(...)
     prompt = ledger.compose(STATIC, context, typed, ordinal)      # once a turn; asked again it gives the same bytes
     texts = ledger.applied(user_texts)                            # user messages 0, 1, 2 ... as the model saw them
     clean = ledger.cleaned(answer)                                # an answer without an echo of what was added
+
+A `key` is text, a `SessionKey`, or a tuple that begins with one (then the owner is its person). Stores are
+`history.MemoryTranscripts`, `kept.SqliteTranscripts`, and `sessions.histories.histories(settings)`, which is the latter
+in `cache.db`.
 
 Both: `mark` (128 bits, made once a conversation, kept with it), `envelope` (its finished lines), `fresh` (nothing was
 kept), `strip(text)` (by the id alone), `scrubber()` (for streamed answers), `prompt.prefix` (whether this request
@@ -34,20 +38,21 @@ that runs, a deadline, a failing server) keeps the stable half that the turn bef
 cost the provider's cache twice. A turn that must have none (another audience, memory switched off, nothing known) loses
 it at once. Without an owner nothing is held.
 
-One conversation belongs to one person and is used by one caller at a time; `Transcripts` is safe from any thread.
+One conversation belongs to one person. A `Transcript` is used by one caller at a time; `Replay.get` and `Replay.keep`,
+and everything of `Transcripts` and `Replays`, are safe from any thread.
 """
 
 from __future__ import annotations
 
 import json
 import logging
+import threading
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
-from hashlib import sha256
 from typing import Any, Final, Literal, NamedTuple
 
 from honcho_actors.host.envelope import Envelope, is_mark, new_mark
-from honcho_actors.host.history import Kept, MemoryTranscripts, Prefix, TranscriptStore
+from honcho_actors.host.history import Kept, Prefix, TranscriptStore, digest_of
 from honcho_actors.host.prompt import Prompt, composed, moving_half, stable_parts
 from honcho_actors.host.registry import Collected
 from honcho_actors.host.scrub import Scrubber
@@ -62,8 +67,8 @@ MAX_BYTES: Final = 8 * 1024 * 1024
 ECHOES: Final = 64
 """Of so many added texts, the newest, an echo is looked for in what a model says."""
 
-_PIECE: Final = 500
-"""Characters that are hashed at once: above 2,047 bytes hashing gives the interpreter away, in the middle of a turn."""
+ROW_BYTES: Final = 120
+"""What a message costs beside its text."""
 
 _log = logging.getLogger("honcho_actors.host")
 
@@ -135,6 +140,12 @@ class Conversation:
         """As `cleaned`, for an answer that comes in pieces. One for each answer."""
         return Scrubber(self.envelope, tuple(self._added())[-ECHOES:])
 
+    def let_go(self) -> None:
+        """Nothing of it is kept from now on, and nothing is held: it was dropped, or its person is forgotten."""
+        self._store = None
+        self._emptied()
+        self._why = Prefix.NEW
+
     # -- for the two kinds -------------------------------------------------------------------------------------------
 
     def _composed(self, static: str, collected: Collected | Context, typed: str) -> tuple[Prompt, dict[str, str]]:
@@ -152,9 +163,9 @@ class Conversation:
     def _stands(self, static: str, stable: str) -> Prefix:
         if self._why is not None:
             return self._why
-        if static != self._static and (self._static is not None or _digest(static) != self._digests[0]):
+        if static != self._static and (self._static is not None or _mark_of(static) != self._digests[0]):
             return Prefix.STATIC_CHANGED
-        if stable != self._stable and (self._stable is not None or _digest(stable) != self._digests[1]):
+        if stable != self._stable and (self._stable is not None or _mark_of(stable) != self._digests[1]):
             return Prefix.MEMORY_CHANGED
         return Prefix.CONTINUED
 
@@ -166,7 +177,7 @@ class Conversation:
             self._held, changed = held, True
         if prompt.static != self._static or prompt.stable != self._stable:
             self._static, self._stable = prompt.static, prompt.stable
-            digests = (_digest(prompt.static), _digest(prompt.stable))
+            digests = (_mark_of(prompt.static), _mark_of(prompt.stable))
             changed = changed or digests != self._digests
             self._digests = digests
         return changed
@@ -294,93 +305,80 @@ class Transcript(Conversation):
 
 
 class Replay(Conversation):
-    """Which bytes stood beside which user message, for a framework that keeps the messages itself."""
+    """Which bytes stood beside which user message, for a framework that keeps the messages itself.
+
+    A message is told by its place (how many user messages stand before it) and by its words (`digest_of`). "" is an
+    entry, too: the message was met, and nothing was put beside it.
+    """
 
     def __init__(self, name: str, store: TranscriptStore | None = None, owner: str = "") -> None:
-        self._beside: dict[tuple[int, str], str] = {}
-        self._hashes: dict[str, str] = {}
+        self._beside: dict[tuple[int, bytes], str] = {}
+        self._keeping = threading.Lock()
+        """Held while a new entry is numbered and left with the store."""
         super().__init__(name, store, owner)
 
     def compose(self, static: str, collected: Collected | Context, typed: str, ordinal: int) -> Prompt:
         """The prompt of user message `ordinal` (from 0), kept at once. Asked again for the same message, with whatever
         context, it gives the bytes that it gave first."""
         prompt, held = self._composed(static, collected, typed)
-        added = self.keep(ordinal, typed, prompt.added)
+        added = self.keep(ordinal, digest_of(typed), prompt.added)
         if added != prompt.added:
             prompt = replace(prompt, user=typed + added)
         if self._was_sent(prompt, held):
             self._save(self._rows, (), head=True)
         return prompt
 
-    def keep(self, ordinal: int, typed: str, added: str) -> str:
-        """What stands beside this message from now on: `added`, unless something was kept before."""
-        key = (ordinal, self._hash(typed))
-        before = self._beside.get(key)
-        if before is not None:
-            return before
-        self._beside[key] = added
-        self._bytes += len(added) + 100
-        if len(self._beside) > MAX_ROWS or self._bytes > MAX_BYTES:
-            for old in list(self._beside)[: len(self._beside) // 2]:
-                del self._beside[old]
-            self._why = Prefix.TRIMMED
-            self._bytes = sum(len(text) + 100 for text in self._beside.values())
-            self._save(0, ([*key, text] for key, text in self._beside.items()), head=True)
-        else:
-            self._save(self._rows, ([*key, added],))
-        return added
+    def get(self, ordinal: int, digest: bytes) -> str | None:
+        """What stands beside this message; None when it was never met."""
+        return self._beside.get((ordinal, digest))
 
-    def added(self, ordinal: int, typed: str) -> str:
-        """What stood beside this message; "" when nothing did, or nothing is known of it."""
-        return self._beside.get((ordinal, self._hash(typed)), "")
+    def keep(self, ordinal: int, digest: bytes, added: str) -> str:
+        """What stands beside this message from now on: `added`, unless something was kept before."""
+        found = self._beside.get((ordinal, digest))
+        if found is not None:
+            return found
+        with self._keeping:
+            before = len(self._beside)
+            kept = self._beside.setdefault((ordinal, digest), added)
+            if len(self._beside) == before:
+                return kept
+            self._bytes += len(added) + ROW_BYTES
+            if len(self._beside) <= MAX_ROWS and self._bytes <= MAX_BYTES:
+                self._save(self._rows, (_row((ordinal, digest), added),))
+                return added
+            self._beside = dict(list(self._beside.items())[len(self._beside) // 2 :])
+            self._why = Prefix.TRIMMED
+            self._bytes = sum(len(text) + ROW_BYTES for text in self._beside.values())
+            self._save(0, [_row(key, text) for key, text in self._beside.items()], head=True)
+        return added
 
     def applied(self, texts: Iterable[str]) -> list[str]:
         """User messages 0, 1, 2 ... of a clean history as the model saw them."""
-        return [text + self.added(ordinal, text) for ordinal, text in enumerate(texts)]
-
-    def _hash(self, typed: str) -> str:
-        found = self._hashes.get(typed)
-        if found is None:
-            if len(self._hashes) >= MAX_ROWS:
-                self._hashes.clear()
-            found = self._hashes[typed] = _digest(typed)
-        return found
+        get = self._beside.get
+        return [text + (get((ordinal, digest_of(text))) or "") for ordinal, text in enumerate(texts)]
 
     def _take(self, row: Any) -> None:
         ordinal, digest, added = row
-        if not isinstance(ordinal, int) or not isinstance(digest, str) or not isinstance(added, str):
+        if not isinstance(ordinal, int) or not isinstance(added, str):
             raise ValueError("no row of a ledger")
-        self._beside[ordinal, digest] = added
-        self._bytes += len(added) + 100
+        self._beside[ordinal, bytes.fromhex(digest)] = added
+        self._bytes += len(added) + ROW_BYTES
 
     def _emptied(self) -> None:
         super()._emptied()
         self._beside.clear()
 
     def _added(self) -> Iterator[str]:
-        return iter(self._beside.values())
+        return iter(list(self._beside.values()))
+
+
+def _row(key: tuple[int, bytes], added: str) -> tuple[int, str, str]:
+    return (key[0], key[1].hex(), added)
+
+
+def _mark_of(text: str) -> str:
+    return digest_of(text).hex() if text else ""
 
 
 def _weight(entry: Entry) -> int:
-    return len(entry.sent) + len(entry.shown or "") + 100
-
-
-def _digest(text: str) -> str:
-    """128 bits of a text, as hex; "" for no text."""
-    if not text:
-        return ""
-    digest = sha256()
-    for at in range(0, len(text), _PIECE):
-        digest.update(text[at : at + _PIECE].encode("utf-8", "surrogatepass"))
-    return digest.hexdigest()[:32]
-
-
-__all__ = [
-    "Conversation",
-    "Entry",
-    "MemoryTranscripts",
-    "Replay",
-    "Role",
-    "Transcript",
-    "TranscriptStore",
-]
+    return len(entry.sent) + len(entry.shown or "") + ROW_BYTES

@@ -6,13 +6,16 @@ it begins anew, and its next prompt says so. One that somebody still holds is ne
 
 from __future__ import annotations
 
+import asyncio
+import json
 import threading
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from typing import Any, Final, Generic, TypeVar
 
 from honcho_actors.host.history import TranscriptStore
-from honcho_actors.host.transcript import Conversation, Transcript
+from honcho_actors.host.transcript import Conversation, Replay, Transcript
+from honcho_actors.model import SessionKey
 
 MAX_OPEN: Final = 10_000
 MAX_OPEN_BYTES: Final = 64 * 1024 * 1024
@@ -39,82 +42,122 @@ class Transcripts(Generic[One]):
         self._max_bytes = max_bytes
         self._lock = threading.Lock()
         """Held for a moment, never while a store is asked, and not for a conversation that is open."""
-        self._open: dict[str, One] = {}
-        self._left: weakref.WeakValueDictionary[str, One] = weakref.WeakValueDictionary()
+        self._open: dict[Hashable, One] = {}
+        self._left: weakref.WeakValueDictionary[Hashable, One] = weakref.WeakValueDictionary()
         self._opened = 0
         self._clock = 0
 
-    def open(self, name: str, owner: str = "") -> One:
-        """The conversation of this name. The first call for it reads the store and may block; later ones do not.
+    def open(self, key: Hashable, owner: str = "") -> One:
+        """The conversation of this key. The first call for it reads the store and may block; later ones do not.
 
-        `name` is the caller's own and must name the person too, where one key may be used by several. `owner` is the
-        remote peer of the person.
+        `key` must name the person too, where one key may be used by several. `owner` is the remote peer of the person;
+        a `SessionKey`, and a tuple that begins with one, says it itself.
         """
-        found = self._open.get(name)
+        found = self._open.get(key)
         if found is None:
-            found = self._admit(name, owner)
+            found = self._admit(key, owner)
         self._clock += 1
         found.used = self._clock
         return found
 
-    def close(self, name: str) -> None:
+    async def aopen(self, key: Hashable, owner: str = "") -> One:
+        """As `open`; the store is read on another thread."""
+        if key in self._open or self._store is None:
+            return self.open(key, owner)
+        return await asyncio.to_thread(self.open, key, owner)
+
+    def close(self, key: Hashable) -> None:
         """Lets a conversation go; what is kept of it stays in the store."""
         with self._lock:
-            self._leave(name)
+            self._leave(key)
 
-    def drop(self, name: str) -> None:
+    def drop(self, key: Hashable) -> None:
         """Ends a conversation: nothing of it stays, here or in the store."""
         with self._lock:
-            self._open.pop(name, None)
-            self._left.pop(name, None)
+            for one in (self._open.pop(key, None), self._left.pop(key, None)):
+                if one is not None:
+                    one.let_go()
         if self._store is not None:
-            self._store.drop(name)
+            self._store.drop(named(key)[0])
 
     def forget(self, owner: str) -> int:
         """Drops every open conversation of a person, and what is kept of them. How many. (A store that can say whose
         its rows are forgets the others: `forget` of its own.)"""
         with self._lock:
-            names = [name for name, one in [*self._open.items(), *self._left.items()] if one.owner == owner]
-        for name in names:
-            self.drop(name)
+            keys = [key for key, one in [*self._open.items(), *self._left.items()] if one.owner == owner]
+        for key in keys:
+            self.drop(key)
         forget = getattr(self._store, "forget", None)
         if forget is not None:
             forget(owner)
-        return len(names)
+        return len(keys)
 
     def status(self) -> dict[str, Any]:
         """Counts, JSON-able."""
         with self._lock:
             return {"open": len(self._open), "bytes": sum(one.size for one in self._open.values())}
 
-    def _admit(self, name: str, owner: str) -> One:
-        found = self._left.get(name)
-        made = found if found is not None else self._kind(name, self._store, owner)
+    def _admit(self, key: Hashable, owner: str) -> One:
+        found = self._left.get(key)
+        if found is None:
+            name, person = named(key)
+            found = self._kind(name, self._store, owner or person)
         with self._lock:
-            found = self._open.get(name)
-            if found is not None:
-                return found
-            found = self._open[name] = self._left.pop(name, None) or made
-            self._opened += 1
+            one = self._open.get(key)
+            if one is not None:
+                return one
+            one = self._left.pop(key, None) or found
             self._clock += 1
-            found.used = self._clock
+            one.used = self._clock
+            self._open[key] = one
+            self._opened += 1
             if len(self._open) > self._max_open or self._opened % LOOK_EVERY == 0:
                 self._bound()
-            return found
+            return one
 
     def _bound(self) -> None:
         """The least recently used leave until both bounds hold; an eighth at once, so that it is seldom done."""
         total = sum(one.size for one in self._open.values())
         if len(self._open) <= self._max_open and total <= self._max_bytes:
             return
-        order = sorted(self._open, key=lambda name: self._open[name].used)
-        for name in order[:-1]:
+        order = sorted(self._open, key=lambda key: self._open[key].used)
+        for key in order[:-1]:
             if len(self._open) <= self._max_open * 7 // 8 and total <= self._max_bytes * 7 // 8:
                 break
-            total -= self._open[name].size
-            self._leave(name)
+            total -= self._open[key].size
+            self._leave(key)
 
-    def _leave(self, name: str) -> None:
-        one = self._open.pop(name, None)
+    def _leave(self, key: Hashable) -> None:
+        one = self._open.pop(key, None)
         if one is not None:
-            self._left[name] = one
+            self._left[key] = one
+
+
+class Replays(Transcripts[Replay]):
+    """The ledgers of one process, by key. Any thread; only the first call for a conversation reads the store."""
+
+    def __init__(
+        self, store: TranscriptStore | None = None, *, max_open: int = MAX_OPEN, max_bytes: int = MAX_OPEN_BYTES
+    ) -> None:
+        super().__init__(store, Replay, max_open=max_open, max_bytes=max_bytes)
+
+    def mark(self, key: Hashable) -> str:
+        """128 bits of this conversation, in hexadecimal: they open and close what is put beside a message."""
+        return self.open(key).mark
+
+    def get(self, key: Hashable, ordinal: int, digest: bytes) -> str | None:
+        """What was put beside this message; None when it was never met."""
+        return self.open(key).get(ordinal, digest)
+
+    def keep(self, key: Hashable, ordinal: int, digest: bytes, block: str) -> str:
+        """Notes the block, unless there is one already. Gives the one that holds."""
+        return self.open(key).keep(ordinal, digest, block)
+
+
+def named(key: Hashable) -> tuple[str, str]:
+    """What a conversation is called in a store, and whose it is ("" when the key does not say)."""
+    if isinstance(key, str):
+        return key, ""
+    session = key if isinstance(key, SessionKey) else key[0] if isinstance(key, tuple) and key else None
+    owner = session.user if isinstance(session, SessionKey) else ""
+    return json.dumps(key, separators=(",", ":"), default=str), owner

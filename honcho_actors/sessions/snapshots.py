@@ -14,6 +14,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
+from honcho_actors.host import kept
 from honcho_actors.sessions.messages import PersonSnapshot, SessionSnapshot
 from honcho_actors.store import Opened, SetAside, StoreFailed, open_cache, reason_of
 
@@ -36,6 +37,7 @@ MIGRATIONS = (
     );
     CREATE INDEX session_newest ON session (server, workspace, saved_at DESC);
     """,
+    kept.TABLES,
 )
 """`saved_at` and `made_at` are microseconds of the wall clock."""
 
@@ -151,6 +153,9 @@ class SnapshotFile:
             self._connection.execute("PRAGMA secure_delete=ON")
             self._connection.execute("DELETE FROM person WHERE ? IN (observed, observer)", (peer,))
             self._connection.execute("DELETE FROM session WHERE user = ?", (peer,))
+            whose = "SELECT number FROM transcript WHERE owner = ?"
+            self._connection.execute(f"DELETE FROM transcript_row WHERE transcript IN ({whose})", (peer,))
+            self._connection.execute("DELETE FROM transcript WHERE owner = ?", (peer,))
             self._connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
 
     def count(self) -> tuple[int, int]:
