@@ -119,6 +119,8 @@ class SkipReason(StrEnum):
     NO_SESSION = "no_session"
     BLANK = "blank"
     WITHHELD = "withheld"
+    TOO_LARGE = "too_large"
+    """More than eight million characters."""
     OVERLOADED = "overloaded"
     STORE_FAILED = "store_failed"
     GIVEN_UP = "given_up"
@@ -252,3 +254,5 @@ class Document:
     created_at: datetime | None
     scope: str
     key: str | None
+    provider: str = ""
+    """Who gave it, by the name under which it is registered with a host; "" without a host's registry."""

@@ -31,6 +31,7 @@ from honcho_actors.privacy import egress, identity, screeners
 from honcho_actors.runtime.io import Clients, IoLoop
 from honcho_actors.runtime.telling import Telling
 from honcho_actors.runtime.watching import READ_SIDE, WRITE_SIDE, Complaints, Counting, Looking, Warden, rows
+from honcho_actors.satellite.locating import Locating
 from honcho_actors.sessions import Sessions
 from honcho_actors.sessions.budget import Counter, utf8_thirds
 from honcho_actors.settings import SettingsCell
@@ -72,6 +73,7 @@ class Tree:
         counting = Counting(meters)
         self.runtime = ThreadRuntime(counting, clock, "honcho")
         self.clients = Clients(cell, meters)
+        self.locating = Locating()
         self.sessions = Sessions(
             cell,
             meters,

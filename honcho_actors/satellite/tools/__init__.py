@@ -7,7 +7,7 @@ guesses whose conversation it is in. `docs/tools.md` is the page for users.
 
 from __future__ import annotations
 
-from honcho_actors.satellite.tools.answers import Outcome, ToolError, ToolResult
+from honcho_actors.satellite.tools.answers import Details, Outcome, ToolError, ToolResult
 from honcho_actors.satellite.tools.toolbox import Ports, Tool, make_tools, toolbox
 
-__all__ = ["Outcome", "Ports", "Tool", "ToolError", "ToolResult", "make_tools", "toolbox"]
+__all__ = ["Details", "Outcome", "Ports", "Tool", "ToolError", "ToolResult", "make_tools", "toolbox"]

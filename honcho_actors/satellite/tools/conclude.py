@@ -76,7 +76,7 @@ def _creating(arguments: Arguments, name: str, settings: Settings, *, in_session
 
 async def create(desk: Desk, fact: Screened, *, in_session: bool) -> ToolResult:
     """Stores a fact and reads it back."""
-    made = await _create(desk, fact, desk.session if in_session else None)
+    made = await _create(desk, fact, await desk.session() if in_session else None)
     if isinstance(made, Failure) and made.kind is not FailureKind.UNKNOWN_OUTCOME:
         return failed(made, write=True)
     seen = await desk.client.list_conclusions(

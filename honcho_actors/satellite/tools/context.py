@@ -41,7 +41,7 @@ def plan(given: object, settings: Settings) -> Work | ToolResult:
 
 async def read(desk: Desk, tokens: int, query: Screened | None) -> ToolResult:
     """The reads, then one answer of what came."""
-    client, workspace, call, session = desk.client, desk.workspace, desk.call, desk.session
+    client, workspace, call, session = desk.client, desk.workspace, desk.call, await desk.session()
     known, recent, focus = await asyncio.gather(
         client.session_context(
             workspace,

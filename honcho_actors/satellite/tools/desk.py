@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from honcho_actors.honcho.outcomes import Call, Priority
 from honcho_actors.metrics import Meters
 from honcho_actors.privacy import fence, names
-from honcho_actors.privacy.identity import locate
+from honcho_actors.satellite.locating import Locating
 from honcho_actors.satellite.tools.answers import ToolResult
 from honcho_actors.satellite.tools.gates import Asker
 from honcho_actors.settings import Settings
@@ -37,12 +37,15 @@ class Desk:
     the card.
     """
 
-    def __init__(self, client: HonchoClient, asker: Asker, seconds: float, meters: Meters, spend: Spend) -> None:
+    def __init__(
+        self, client: HonchoClient, asker: Asker, seconds: float, meters: Meters, spend: Spend, locating: Locating
+    ) -> None:
         self.client = client
         self.asker = asker
         self.settings = asker.settings
         self.meters = meters
         self.spend = spend
+        self._locating = locating
         self.workspace = names.workspace_id(asker.settings.workspace)
         self.peer = asker.identity.user_peer
         self.deadline = asyncio.get_running_loop().time() + seconds
@@ -52,10 +55,9 @@ class Desk:
         """The frame of every request of this call: somebody waits for it now."""
         return Call(self.deadline, Priority.COLD)
 
-    @property
-    def session(self) -> str:
-        """The remote name of this conversation. May look for a repository on disk."""
-        return locate(self.asker.identity).remote_session
+    async def session(self) -> str:
+        """The remote name of this conversation; TimeoutError when a disk does not answer in this call's time."""
+        return await self._locating(self.asker.identity, self.deadline)
 
     def speaker(self, peer: str) -> str:
         """A peer's name for a model: what it is to this person, else its own on one line."""

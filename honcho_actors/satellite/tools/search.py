@@ -68,7 +68,7 @@ async def search_messages(desk: Desk, query: Screened, scope: str, limit: int) -
     client, workspace, call = desk.client, desk.workspace, desk.call
     found: Outcome[tuple[Message, ...]]
     if scope == "session":
-        found = await client.session_search(workspace, desk.session, query, limit=limit, call=call)
+        found = await client.session_search(workspace, await desk.session(), query, limit=limit, call=call)
     elif scope == "mine":
         found = await client.peer_search(workspace, desk.peer, query, limit=limit, call=call)
     else:

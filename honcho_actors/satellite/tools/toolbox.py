@@ -15,6 +15,7 @@ from honcho_actors.host.tools import ToolRegistry
 from honcho_actors.metrics import Meters
 from honcho_actors.model import TurnRequest
 from honcho_actors.privacy.egress import Field
+from honcho_actors.satellite.locating import Locating
 from honcho_actors.satellite.tools.answers import ToolError, ToolResult, refusal, timed_out, withheld
 from honcho_actors.satellite.tools.arguments import Held, Wrong
 from honcho_actors.satellite.tools.conclude import CONCLUDE, REMEMBER
@@ -41,7 +42,7 @@ _COUNTED_HERE: Final = {Field.CONCLUSION: "conclusion", Field.CARD: "card"}
 class Ports:
     """What the runtime gives. `client` is called on the runtime's loop and gives the client of a server, None when
     another is set now; `submit` runs a coroutine on that loop; `written` is told of every write that was verified;
-    `off` says whether the runtime runs.
+    `off` says whether the runtime runs; `locating` finds a conversation's remote name off the loop.
     """
 
     cell: SettingsCell
@@ -51,6 +52,7 @@ class Ports:
     written: Callable[[TurnRequest], None]
     spend: Spend
     off: Callable[[], bool]
+    locating: Locating
 
 
 class Tool:
@@ -142,7 +144,7 @@ class Tool:
         client = await self._ports.client(asker.settings.server_id)
         if client is None:
             return refusal(ToolError.NOT_CONFIGURED, "Refused: the memory server was changed meanwhile. Call again.")
-        desk = Desk(client, asker, work.seconds, self._ports.meters, self._ports.spend)
+        desk = Desk(client, asker, work.seconds, self._ports.meters, self._ports.spend, self._ports.locating)
         async with asyncio.timeout(work.seconds + REPORT_SECONDS):
             result = await work.run(desk)
         if work.writes and result.error is None:
