@@ -23,13 +23,11 @@ from typing import TYPE_CHECKING, Any, Final, Self
 from prometheus_client import CollectorRegistry
 
 from honcho_actors.capture import Capture, Receipt
-from honcho_actors.honcho.outcomes import Call
 from honcho_actors.metrics import Meters
-from honcho_actors.model import Context, Document, Realm, Reason, ReceiptState, SkipReason, State, Turn, TurnRequest
+from honcho_actors.model import Context, Document, Reason, ReceiptState, SkipReason, State, Turn, TurnRequest
 from honcho_actors.privacy import identity
-from honcho_actors.runtime import searching
 from honcho_actors.runtime.health import Health
-from honcho_actors.runtime.io import LOOK_AGAIN, loaded
+from honcho_actors.runtime.searching import Searching
 from honcho_actors.runtime.status import RunState, Status, part
 from honcho_actors.runtime.telling import HealthChange, shown
 from honcho_actors.runtime.tree import Tree
@@ -41,15 +39,12 @@ from supervision import Clock
 if TYPE_CHECKING:
     from honcho_actors.capture.importer import Imported
     from honcho_actors.host.tools import Style, ToolRegistry
-    from honcho_actors.satellite import ContextContributor
+    from honcho_actors.satellite import ContextContributor, HonchoProvider
     from honcho_actors.satellite.tools import Tool, ToolResult
 
 CLOSE_TIMEOUT: Final = 5.0
 STOP_SECONDS: Final = 1.0
 """What the tree gets at the end of `close`, after the drain."""
-
-LEDGER_SECONDS: Final = 1.0
-"""What a search at the very start gives the ledger of deliveries to be read."""
 
 LAST_LOOK: Final = 0.25
 """Seconds for the look, after the drain, at whether something came meanwhile."""
@@ -92,6 +87,7 @@ class Memory:
         if self._tree is not None:
             self._sessions: Sessions = self._tree.sessions
             self._capture: Capture = self._tree.capture
+            self._searching = Searching(self._tree)
         _started.add(self)
 
     @classmethod
@@ -195,7 +191,7 @@ class Memory:
             return ()
         settings = self._cell.current
         try:
-            reply = self._tree.runtime.loop.submit(self._search(settings, query, scope, key, limit))
+            reply = self._searching.start(settings, query, scope, key, limit)
             found: tuple[Document, ...] = reply.get(timeout=settings.request_timeout + 1.0)
             return found
         except Exception:  # noqa: BLE001 - boundary: a search that fails finds nothing
@@ -209,32 +205,11 @@ class Memory:
             return ()
         settings = self._cell.current
         try:
-            reply = self._tree.runtime.loop.submit(self._search(settings, query, scope, key, limit))
+            reply = self._searching.start(settings, query, scope, key, limit)
             found: tuple[Document, ...] = await reply
             return found
         except Exception:  # noqa: BLE001 - boundary: a search that fails finds nothing
             return ()
-
-    async def _search(
-        self, settings: Settings, query: str, scope: str, key: str | None, limit: int | None
-    ) -> tuple[Document, ...]:
-        assert self._tree is not None
-
-        loop = asyncio.get_running_loop()
-
-        async def knows(realm: Realm, key: str, user: str | None) -> bool:
-            if self._sessions.knows(realm, key, user):
-                return True
-            end = loop.time() + LEDGER_SECONDS
-            while self._capture.ledger_coming and loop.time() < end:  # noqa: ASYNC110 (a thread reads it)
-                await asyncio.sleep(LOOK_AGAIN)
-            return self._capture.knows(realm, key, user)
-
-        call = Call(loop.time() + settings.request_timeout)
-        wanted = settings.search_limit if limit is None else limit
-        async with asyncio.timeout(settings.request_timeout):
-            await loaded()
-            return await searching.search(self._tree.clients(), settings, query, scope, key, wanted, call, knows)
 
     def fork(self, parent: str, child: str, at: str | None = None) -> None:
         """Notes that `child` begins as a copy of `parent` up to the turn `at`. Durable, no network. TypeError and
@@ -278,6 +253,12 @@ class Memory:
         from honcho_actors.satellite import ContextContributor
 
         return ContextContributor(self._sessions)
+
+    def provider(self) -> HonchoProvider:
+        """What a host registers with its `MemoryProviders`: searched and told through them, inline."""
+        from honcho_actors.runtime.tooling import provider
+
+        return provider(self._cell, self._tree, lambda: self._off is not None, self.capture)
 
     def tools(self, *, aliases: bool = True) -> tuple[Tool, ...]:
         """The tools for a model (see `docs/tools.md`), with the three other names unless `aliases=False`. None while
