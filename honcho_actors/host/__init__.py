@@ -6,7 +6,6 @@ Knows contributors by their protocol alone: no satellite, no server and no conve
 
 from __future__ import annotations
 
-from honcho_actors.host.envelope import Envelope
 from honcho_actors.host.history import Kept, MemoryTranscripts, Prefix, TranscriptStore
 from honcho_actors.host.plan import Answer, Contribution, Contributor, Plan
 from honcho_actors.host.prompt import Prompt, compose_prompt
@@ -14,6 +13,7 @@ from honcho_actors.host.registry import Collected, ContextRegistry, Outcome, Out
 from honcho_actors.host.scrub import Scrubber
 from honcho_actors.host.transcript import Conversation, Entry, Replay, Transcript
 from honcho_actors.host.transcripts import Replays, Transcripts
+from honcho_actors.privacy.envelope import Envelope
 
 __all__ = [
     "Answer",

@@ -13,12 +13,12 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Final
 
-from honcho_actors.host.envelope import PLAIN, Envelope
 from honcho_actors.host.history import Prefix
 from honcho_actors.host.registry import Collected, Outcome, OutcomeState
 from honcho_actors.host.sections import MAX_BYTES
 from honcho_actors.model import Context, Placement, Reason, Section
 from honcho_actors.privacy import fence
+from honcho_actors.privacy.envelope import PLAIN, Envelope
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,7 @@ shown: nothing that follows is swallowed, whether or not the envelope was closed
 
 from __future__ import annotations
 
-from honcho_actors.host.envelope import Envelope
+from honcho_actors.privacy.envelope import Envelope
 
 
 class Scrubber:

@@ -51,12 +51,12 @@ from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from typing import Any, Final, Literal, NamedTuple
 
-from honcho_actors.host.envelope import Envelope, is_mark, new_mark
 from honcho_actors.host.history import Kept, Prefix, TranscriptStore, digest_of
 from honcho_actors.host.prompt import Prompt, composed, moving_half, stable_parts
 from honcho_actors.host.registry import Collected
 from honcho_actors.host.scrub import Scrubber
 from honcho_actors.model import Context
+from honcho_actors.privacy.envelope import Envelope, is_mark, new_mark
 
 Role = Literal["user", "assistant", "tool"]
 

@@ -3,7 +3,8 @@
 The *stable* half (summary, representation, card) belongs into the system prompt. Its bytes depend on what was read
 and on the settings, on nothing else: not on the message, the time, the turn, or whether there is a dialectic
 supplement. The *volatile* half (the supplement) stands beside the user's message and says in words which turn it was
-worked out for. Everything counts against `context_tokens`, title and label included. Pure functions; recalled text is
+worked out for. Everything counts against `context_tokens`, title, label and the envelope that a host puts around the
+volatile half included. Pure functions; recalled text is
 neutralised by the fence before it is measured. Nothing is ever parsed out of rendered text again.
 """
 
@@ -12,7 +13,7 @@ from __future__ import annotations
 from hashlib import sha256
 from typing import NamedTuple
 
-from honcho_actors.privacy import fence
+from honcho_actors.privacy import envelope, fence
 from honcho_actors.sessions.budget import ELLIPSIS, Counter, cut_chars, cut_tokens, grapheme_floor, share, utf8_thirds
 
 STABLE_TITLE = "Background remembered about the user"
@@ -23,7 +24,7 @@ VOLATILE_HEAD = f"## {VOLATILE_TITLE}\n\n"
 
 STABLE_FRONT = f"{STABLE_HEAD}{fence.LABEL}\n{fence.OPEN}"
 VOLATILE_FRONT = (
-    f"{VOLATILE_HEAD}{fence.LABEL} What follows was worked out {{made}}, not for the present message.\n{fence.OPEN}\n"
+    f"{VOLATILE_HEAD}{fence.LABEL} It was worked out {{made}}, not for the present message.\n{fence.OPEN}\n"
 )
 BACK = f"\n{fence.CLOSE}"
 
@@ -39,9 +40,9 @@ CARD_LINES = 40
 CARD_LINE_CHARS = 200
 """What the server's own agent keeps of a card; a longer one is somebody's mistake."""
 
-VOLATILE_FRACTION = 4
-"""At most a quarter of the budget is held free for the volatile half, whether or not there is one: else the stable half
-would change with it."""
+VOLATILE_FRACTION = 3
+"""At most a third of the budget is held free for the volatile half with its label and envelope, whether or not there is
+one: else the stable half would change with it."""
 
 CHARS_A_TOKEN = 12
 """What comes in is looked at up to this many characters for each token of the budget: no tokenizer packs more."""
@@ -50,7 +51,8 @@ LEAST_TEXT_TOKENS = 8
 """A half with less room than this for its text is left out: a label without content helps nobody."""
 
 
-_LAYOUT = "1-" + sha256(repr((STABLE_FRONT, VOLATILE_FRONT, BACK, TITLES, WEIGHTS)).encode()).hexdigest()[:12]
+_DEPENDS_ON = (STABLE_FRONT, VOLATILE_FRONT, BACK, TITLES, WEIGHTS, VOLATILE_FRACTION, envelope.SAMPLE)
+_LAYOUT = "2-" + sha256(repr(_DEPENDS_ON).encode()).hexdigest()[:12]
 """Names the rendering. Raise the number whenever the same input gives other bytes."""
 
 
@@ -115,10 +117,10 @@ def volatile(dialectic: str, made_for: str, limits: Limits, taken: int) -> str:
     text = cut_chars(fence.neutral(dialectic, TITLES), limits.dialectic_max_chars)
     front = VOLATILE_FRONT.format(made=made_for)
     room = limits.context_tokens - taken - 1
-    left = room - limits.counter(front + BACK)
+    left = room - limits.counter(front + BACK + envelope.SAMPLE)
     while text and left >= LEAST_TEXT_TOKENS:
         cut = cut_tokens(text, left, limits.counter)
-        over = limits.counter(front + cut + BACK) - room
+        over = limits.counter(front + cut + BACK + envelope.SAMPLE) - room
         if cut and over <= 0:
             return front + cut + BACK
         left -= max(1, over)
@@ -128,7 +130,7 @@ def volatile(dialectic: str, made_for: str, limits: Limits, taken: int) -> str:
 def volatile_room(limits: Limits) -> int:
     """Tokens held free for the volatile half: by settings alone, so that the stable half never depends on a
     supplement."""
-    wanted = limits.counter(VOLATILE_FRONT + BACK) + limits.dialectic_max_chars // 3 + 8
+    wanted = limits.counter(VOLATILE_FRONT + BACK + envelope.SAMPLE) + limits.dialectic_max_chars // 3 + 8
     room = min(wanted, limits.context_tokens // VOLATILE_FRACTION)
     return room if limits.context_tokens - room >= limits.counter(STABLE_FRONT + BACK) + 64 else 0
 

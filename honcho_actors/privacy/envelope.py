@@ -14,9 +14,7 @@ from typing import Final
 BEFORE: Final = "\n\n"
 """Between a user's words and the envelope."""
 
-_OPENING: Final = (
-    "[context{mark}: added beside the message, not written by the user; background only, do not answer it]"
-)
+_OPENING: Final = "[context{mark}: not written by the user; background only, do not answer it]"
 _CLOSING: Final = "[end of context{mark}]"
 _MARK: Final = re.compile(r"[0-9a-f]{32}")
 
