@@ -18,6 +18,7 @@ from honcho_actors.local.process import start
 from honcho_actors.model import State, TurnRequest
 from honcho_actors.privacy import identity
 from honcho_actors.runtime import Memory
+from honcho_actors.sessions.block import Limits, Recalled, made_with, stable
 from honcho_actors.sessions.messages import PersonSnapshot, SessionSnapshot
 from honcho_actors.sessions.snapshots import SnapshotFile
 from honcho_actors.sessions.table import flat
@@ -111,7 +112,7 @@ def filled(sessions: int, url: str = NOWHERE, **changed: Any) -> Iterator[Memory
             idle_ttl=1_000_000.0,
             **changed,
         )
-        _write(settings, sessions)
+        write_snapshots(settings, sessions)
         memory = Memory.start(settings)
         try:
             _wait(memory, lambda: memory.status().sessions["snapshots"] != "loading", 120.0)
@@ -121,28 +122,28 @@ def filled(sessions: int, url: str = NOWHERE, **changed: Any) -> Iterator[Memory
             memory.close(2.0)
 
 
-def request(number: int, query: str = "where were we with the boat and its ribs?") -> TurnRequest:
-    return TurnRequest(session_key=f"talk-{number}", user=f"person-{number // 4}", query=query)
+def request(number: int, query: str = "where were we with the boat and its ribs?", each: int = 4) -> TurnRequest:
+    """A turn of conversation `number`; every person has `each` of them."""
+    return TurnRequest(session_key=f"talk-{number}", user=f"person-{number // each}", query=query)
 
 
-def _write(settings: Settings, sessions: int) -> None:
+def write_snapshots(settings: Settings, sessions: int, *, each: int = 4, rendered: bool = False) -> None:
+    """Leaves so many conversations in the cache, as an earlier process would; `rendered`: with their finished texts, as
+    it really does."""
     now = time.time()
+    limits = Limits(settings.context_tokens, settings.dialectic_max_chars)
+    card, how = ("name: Ines",), made_with(limits) if rendered else ""
+    text = stable(Recalled(REPRESENTATION, card), limits) if rendered else ""
+    told = stable(Recalled(REPRESENTATION, card, "They spoke of rib 0."), limits) if rendered else ""
     people, talks = {}, []
     for number in range(sessions):
-        who = identity.resolve(request(number), settings)
+        who = identity.resolve(request(number, each=each), settings)
         assert isinstance(who, identity.Identity)
         key = flat(who.session)
-        talks.append(SessionSnapshot(key, summary=f"They spoke of rib {number}.", text="", made_with="", saved_at=now))
+        whole = told.replace("rib 0.", f"rib {number}.")
+        talks.append(SessionSnapshot(key, f"They spoke of rib {number}.", now, whole, how))
         person = (key[0], key[1], key[2], key[4], key[4])
-        people[person] = PersonSnapshot(
-            person,
-            representation=REPRESENTATION,
-            card=("name: Ines",),
-            made_at=now,
-            text="",
-            made_with="",
-            saved_at=now,
-        )
+        people[person] = PersonSnapshot(person, REPRESENTATION, card, now, now, text, how)
     file = SnapshotFile(settings.cache_dir)
     for begin in range(0, len(talks), 5_000):
         file.save(list(people.values())[begin : begin + 5_000], talks[begin : begin + 5_000])

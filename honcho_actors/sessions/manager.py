@@ -71,10 +71,14 @@ class SessionManager(ThreadActor):
     def on_start(self) -> None:
         table = self._table
         table.generation += 1
-        for entry in table.entries.values():
+        for entry in table.entries.lively.values():
             _adopt(entry)
         self._shelf = Shelf(table, self._ports, self._evicted, self.clock.now())
         self._residence = self._shelf.residence
+        for key in self._residence.never_loaded():
+            if (kept := table.entries.look(key)) is not None:
+                _adopt(kept)
+                self._residence.changed(kept)
         self._dispatch = Dispatch(self, table, self._ports, self._residence.settle)
         self._flights = self._dispatch.flights
         table.woken = False
@@ -92,7 +96,7 @@ class SessionManager(ThreadActor):
         gone = Context((), State.COLD, Reason.CLOSED if table.closed else Reason.WORKER_DIED)
         for flight in self._flights.all():
             self._flights.end(flight.job.number)
-        for entry in list(table.entries.values()):
+        for entry in list(table.entries.lively.values()):
             self._waiting.answer(entry, gone, "shutdown")
         self._gauges()
 
@@ -132,7 +136,7 @@ class SessionManager(ThreadActor):
             self._table.served += 1
         if turn.cause:
             self._meters.waiters_resolved.labels(turn.cause).inc()
-            entry = self._table.entries.get(turn.key)
+            entry = self._residence.find(turn.key)
             if entry is not None:
                 entry.opened = entry.opened or turn.cause != "cancelled"
                 self._waiting.prune(entry)
@@ -313,7 +317,8 @@ class SessionManager(ThreadActor):
                 self._dispatch.dialectic(entry, question)
         if summary_is_new:
             self._shelf.save_session(leader, settings)
-        others = [entry.key for entry in self._residence.conversations(leader.person) if entry not in flight.entries]
+        aboard = {entry.key for entry in flight.entries}
+        others = [key for key in self._residence.conversations(leader.person) if key not in aboard]
         if others:
             self._republish(Republish(leader.person, others))
 
@@ -377,9 +382,10 @@ class SessionManager(ThreadActor):
         """Further conversations of a person of whom something new is known, a slice at a time."""
         settings = self._ports.cell.current
         for key in message.keys[:SLICE]:
-            entry = self._table.entries.get(key)
+            entry = self._table.entries.look(key)
             if entry is not None:
                 self._shelf.publish(entry, settings)
+                self._residence.changed(entry)
                 self._waiting.answer(entry, filled(entry, self.clock.now(), settings), "result")
         if rest := message.keys[SLICE:]:
             self.actor_ref.cast(Republish(message.person, rest))
@@ -416,7 +422,10 @@ class SessionManager(ThreadActor):
 
     def _forget(self, message: Forget) -> None:
         gone = Context((), State.COLD, Reason.NO_IDENTITY)
-        for entry in [one for one in self._table.entries.values() if one.key[4] == message.peer]:
+        for key in [one for one in self._table.entries if one[4] == message.peer]:
+            entry = self._residence.find(key)
+            if entry is None:
+                continue
             self._waiting.answer(entry, gone, "evicted")
             for number in (entry.base_job, entry.dialectic_job, entry.summary_job):
                 flight = self._flights.end(number) if number else None
@@ -431,8 +440,7 @@ class SessionManager(ThreadActor):
     def _restored(self, message: Restored) -> None:
         """A slice of snapshots. Whoever waited for one of these persons is answered."""
         for person in self._shelf.restore(message, self.clock.now()):
-            others = [entry.key for entry in self._residence.conversations(person)]
-            if others:
+            if others := self._residence.conversations(person):
                 self._republish(Republish(person, others))
         self._gauges()
         message.keeper.cast(Taken())

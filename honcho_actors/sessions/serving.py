@@ -49,7 +49,7 @@ class Gate:
 
     def __init__(self, settings: Settings) -> None:
         self.settings = settings
-        self.known: dict[tuple[Any, ...], Entry] = {}
+        self.known: dict[tuple[Any, ...], Key] = {}
         self.reason: Reason | None = None
         if not settings.enabled:
             self.reason = Reason.DISABLED
@@ -67,6 +67,7 @@ class Serving:
     def __init__(self, table: Table, cell: SettingsCell, clock: Clock, counter: Counter) -> None:
         self._table = table
         self._entries = table.entries
+        self._lively = table.entries.lively
         self._cell = cell
         self._clock = clock
         self._now: Callable[[], float] = clock.now
@@ -129,7 +130,7 @@ class Serving:
         if request.audience != "private":
             return TurnRecord(None, request, settings, now, OFF[Reason.SHARED_AUDIENCE])
         try:
-            entry = gate.known.get(
+            key = gate.known.get(
                 (
                     request.session_key,
                     request.session_id,
@@ -140,23 +141,25 @@ class Serving:
                 )
             )
         except TypeError:
-            entry = None
+            key = None
+        entry = None if key is None else self._lively.get(key)
         block = None if entry is None else entry.block
         if entry is None or block is None:
             return self._sought(request, gate, now)
         ready = entry.ready
         if ready is not None and ready[0] is block and now - ready[1] < READY_FOR and block[EPOCH] == settings.epoch:
-            return TurnRecord(entry.key, request, settings, now, ready[2])
-        return TurnRecord(entry.key, request, settings, now, self._renewed(entry, block, settings, now))
+            return TurnRecord(key, request, settings, now, ready[2])
+        return TurnRecord(key, request, settings, now, self._renewed(entry, block, settings, now))
 
     def _sought(self, request: TurnRequest, gate: Gate, now: float) -> TurnRecord:
-        """A turn of a conversation that these settings have not met, that was dropped, or that has no block yet."""
+        """A turn of a conversation that these settings have not met, that is at rest, was dropped, or has no block
+        yet."""
         settings = gate.settings
         identity = resolve(request, settings)
         if not isinstance(identity, Identity):
             return TurnRecord(None, request, settings, now, OFF[Reason.NO_IDENTITY])
         key = flat(identity.session)
-        entry = self._entries.get(key)
+        entry = self._entries.look(key)
         block = None if entry is None else entry.block
         if entry is None or block is None:
             return TurnRecord(key, request, settings, now, self._without(entry, key, request, settings, now))
@@ -172,7 +175,7 @@ class Serving:
                 request.audience,
                 request.partition,
             )
-        ] = entry
+        ] = entry.key
         return TurnRecord(entry.key, request, settings, now, self._renewed(entry, block, settings, now))
 
     def now(self) -> float:
@@ -220,7 +223,7 @@ class Serving:
         """A cold turn that does not wait: answered at once, and counted, so that the next one finds something."""
         if self._table.manager is None:
             reason = self._away()
-        entry = self._entries.get(turn.key) if turn.key is not None else None
+        entry = self._entries.look(turn.key) if turn.key is not None else None
         if entry is not None and entry.block is None and not entry.base_job and reason is Reason.LOADING:
             reason = entry.reason
         context = self._beside(Context((), State.COLD, reason))

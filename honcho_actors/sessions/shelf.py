@@ -104,7 +104,7 @@ class Shelf:
 
     def entry(self, key: Key, settings: Settings, now: float) -> Entry | None:
         """The entry, admitted if it is new; a new one of a known person has a block at once."""
-        entry = self._table.entries.get(key)
+        entry = self.residence.find(key)
         if entry is not None:
             return entry
         entry = self.residence.admit(key, now, settings.max_sessions)
@@ -114,7 +114,7 @@ class Shelf:
             entry.began_warm = True
             self.publish(entry, settings)
         self.residence.bound(settings.max_sessions, settings.max_cache_bytes)
-        return entry if self._table.entries.get(key) is entry else None
+        return self.residence.find(key)
 
     def restore(self, message: Restored, now: float) -> list[PersonId]:
         """Snapshots take a place that is free, never that of something that was read in this process: they come newest
@@ -148,6 +148,7 @@ class Shelf:
             entry.summary = session.summary
             entry.began_warm = True
             self.publish(entry, settings, kept=session)
+            self.residence.rest(entry)
             self._table.restored += 1
             entries.append(session.key)
         persons.extend(known)

@@ -1,13 +1,16 @@
 """The published table: what a turn reads, written by the SessionManager alone and outliving it.
 
-A turn does one dictionary look-up and takes one attribute; both are atomic, so it needs no lock and can never wait for
-the writer. A `Block` and a `Person` are plain tuples of text and numbers: Python's cyclic collector stops tracking such
-tuples, so that a conversation costs it one object and a hundred thousand of them no pause that a turn would feel.
+A turn does two dictionary look-ups and takes one attribute; each is atomic, so it needs no lock and can never wait for
+the writer. A `Block`, a `Person` and a conversation at rest (`entries`) are plain tuples of text and numbers: Python's
+cyclic collector stops tracking such tuples, and the dictionaries that hold nothing else. A conversation at rest costs
+it nothing, and a hundred thousand of them no pause that a turn would feel.
 """
 
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Iterator
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any, Final
 
 from honcho_actors.model import Cause, Context, Placement, Reason, Section, SessionKey, State
@@ -92,7 +95,6 @@ class Entry:
         "failures",
         "key",
         "opened",
-        "person",
         "question_due",
         "ready",
         "reason",
@@ -110,7 +112,6 @@ class Entry:
 
     def __init__(self, key: Key, now: float) -> None:
         self.key = key
-        self.person = person_of(key)
         self.block: Block | None = None
         """None until a base layer has landed: this conversation has never been loaded."""
         self.ready: tuple[Block, float, Context] | None = None
@@ -146,16 +147,125 @@ class Entry:
         self.bytes = ENTRY_BYTES
 
     @property
+    def person(self) -> PersonId:
+        """Whose conversation it is."""
+        return person_of(self.key)
+
+    @property
     def pinned(self) -> bool:
         """A refresh runs for it, or somebody waits for it: not to be evicted."""
         return bool(self.base_job or self.dialectic_job or self.summary_job or self.waiters)
+
+
+Rest = tuple[Any, ...]
+"""A conversation at rest: its fields in the order of `_KEPT`, all of them text and numbers."""
+R_BLOCK: Final = 0
+R_TOUCHED: Final = 1
+R_BYTES: Final = 2
+
+_KEPT: Final = (
+    "block",
+    "touched",
+    "bytes",
+    "turns",
+    "base_mark",
+    "base_at",
+    "began_warm",
+    "asked_mark",
+    "summary_mark",
+    "summary",
+    "answer",
+    "answered_at",
+    "answered_turn",
+    "empties",
+    "failures",
+    "retry_at",
+    "remote",
+    "uploads",
+    "opened",
+    "reason.value",
+)
+_fields = attrgetter(*_KEPT)
+
+
+def pack(entry: Entry) -> Rest:
+    """What is kept of a conversation that nothing holds. Give it to `unpack`."""
+    packed: Rest = _fields(entry)
+    return packed
+
+
+def unpack(key: Key, rest: Rest) -> Entry:
+    """The conversation again: a new object, equal in everything but what only a live one has."""
+    entry = Entry(key, 0.0)
+    (
+        entry.block,
+        entry.touched,
+        entry.bytes,
+        entry.turns,
+        entry.base_mark,
+        entry.base_at,
+        entry.began_warm,
+        entry.asked_mark,
+        entry.summary_mark,
+        entry.summary,
+        entry.answer,
+        entry.answered_at,
+        entry.answered_turn,
+        entry.empties,
+        entry.failures,
+        entry.retry_at,
+        entry.remote,
+        entry.uploads,
+        entry.opened,
+        reason,
+    ) = rest
+    entry.reason = Reason(reason)
+    return entry
+
+
+class Entries:
+    """All conversations: those in use as objects, those at rest packed. Written by the manager alone.
+
+    `look` may be called from any thread. A conversation that changes from one dictionary to the other is put into the
+    new one before it is taken out of the old one.
+    """
+
+    __slots__ = ("lively", "resting")
+
+    def __init__(self) -> None:
+        self.lively: dict[Key, Entry] = {}
+        self.resting: dict[Key, Rest] = {}
+
+    def __len__(self) -> int:
+        return len(self.lively) + len(self.resting)
+
+    def __contains__(self, key: object) -> bool:
+        return key in self.lively or key in self.resting
+
+    def __iter__(self) -> Iterator[Key]:
+        """All keys as they are now, those at rest first, least recently used first."""
+        return iter([*self.resting.copy(), *self.lively.copy()])
+
+    def look(self, key: Key) -> Entry | None:
+        """The conversation as it is; of one at rest a copy, which stays a copy."""
+        entry = self.lively.get(key)
+        if entry is None:
+            rest = self.resting.get(key)
+            if rest is not None:
+                return unpack(key, rest)
+            entry = self.lively.get(key)  # it may have been woken between the two looks
+        return entry
+
+    def values(self) -> list[Entry]:
+        """All of them, as by `look`."""
+        return [entry for key in self if (entry := self.look(key)) is not None]
 
 
 class Table:
     """Everything that survives the manager: entries, persons, the feed of served turns, and the manager's address."""
 
     def __init__(self) -> None:
-        self.entries: dict[Key, Entry] = {}
+        self.entries = Entries()
         self.persons: dict[PersonId, Person] = {}
         self.feed: deque[TurnRecord] = deque(maxlen=FEED_LENGTH)
         self.lost = 0

@@ -314,7 +314,7 @@ def test_bytes_are_bounded_and_counted_from_the_real_table() -> None:
         table = world.sessions.table
         assert table.bytes <= 30_000
         assert 1 <= len(table.entries) < 30
-        assert world.sessions.forget(table.entries[next(iter(table.entries))].key[4])
+        assert world.sessions.forget(next(iter(table.entries))[4])
         for entry in list(table.entries.values()):
             assert world.sessions.forget(entry.key[4])
         for person in list(table.persons):
