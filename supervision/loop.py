@@ -53,6 +53,7 @@ class LoopPlace:
         self.ended = OneShot()
         self.ident: int | None = None
         self.missed = 0
+        self._halted = False
         self._owner = owner
         self._nobodys = Context()  # a sender's context is not to be copied for every message: the task has its own
         self._lock = threading.Lock()
@@ -119,12 +120,18 @@ class LoopPlace:
         for life in lives:
             life.close()
             life.finish(Killed("loop blocked"))
-        self.call(self.loop.stop)
+        self.call(self._halt)
 
     def stop(self) -> None:
         """Ask the loop to end; `ended` tells when it has."""
         self.dead = True
-        self.call(self.loop.stop)
+        self.call(self._halt)
+
+    def _halt(self) -> None:
+        """Ends `run_forever`, once: a second request would stop the winding up that the first one led to."""
+        if not self._halted:
+            self._halted = True
+            self.loop.stop()
 
     def _answer(self) -> None:
         self.missed = 0
@@ -143,7 +150,7 @@ class LoopPlace:
         loop = self.loop
         try:
             self._run_forever()
-            loop.run_until_complete(self._wind_up())
+            self._run_until_wound_up()
         except BaseException:  # noqa: BLE001 - boundary: a loop ends with its actors told, whatever ended it.
             _log.exception("%s failed", self.label)
         finally:
@@ -157,11 +164,18 @@ class LoopPlace:
             self._owner.host.abandoned_ended(self)
 
     def _run_forever(self) -> None:
-        while True:
+        while not self._halted:  # a task may raise in the very pass in which the loop is stopped
             try:
                 self.loop.run_forever()
-                return
             except BaseException:  # noqa: BLE001 - boundary: a SystemExit in one task ends neither the loop nor its neighbours
+                _log.exception("a task on %s raised what stops a loop", self.label)
+
+    def _run_until_wound_up(self) -> None:
+        winding = self.loop.create_task(self._wind_up())
+        while not winding.done():
+            try:
+                self.loop.run_until_complete(winding)
+            except BaseException:  # noqa: BLE001 - boundary: what one task raises at its end keeps no other from ending
                 _log.exception("a task on %s raised what stops a loop", self.label)
 
     async def _wind_up(self) -> None:

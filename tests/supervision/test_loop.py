@@ -333,6 +333,33 @@ def test_what_would_stop_a_loop_stops_neither_ours_nor_the_askers(rt: ThreadRunt
     assert rt.loop.replaced == 0
 
 
+def test_a_loop_that_is_stopped_twice_or_from_within_still_winds_up(caplog: pytest.LogCaptureFixture) -> None:
+    rt = ThreadRuntime(name="twice")
+    closed: list[str] = []
+
+    async def close_hook() -> None:
+        place.stop()
+        asyncio.get_running_loop().call_soon(leave)
+        await asyncio.sleep(0.02)
+        closed.append("hook")
+
+    def leave() -> None:
+        raise SystemExit(3)
+
+    async def begin() -> None:
+        rt.loop.at_close(close_hook)
+        asyncio.get_running_loop().stop()  # not ours to end: it goes on
+
+    place = rt.loop.place
+    rt.loop.submit(begin()).get(timeout=5)
+    assert rt.loop.submit(asyncio.sleep(0, "goes on")).get(timeout=5) == "goes on"
+    place.stop()
+    place.stop()
+    assert rt.close(10)
+    assert closed == ["hook"]
+    assert "Event loop stopped" not in caplog.text
+
+
 def test_a_coroutine_can_be_submitted_and_ends_with_the_loop(rt: ThreadRuntime) -> None:
     assert rt.loop.submit(asyncio.sleep(0, "value")).get(timeout=5) == "value"
     closed: list[str] = []
