@@ -14,6 +14,13 @@ NEEDED = {"typer": "cli", "rich": "cli"}
 
 def main() -> None:
     """The console command. A missing extra is one sentence and exit 2."""
+    from honcho_actors.cli import quick
+
+    plan = quick.planned(sys.argv[1:])
+    if plan is not None:
+        from honcho_actors.cli import out
+
+        sys.exit(out.ended(plan))
     try:
         from honcho_actors.cli.app import run
     except ModuleNotFoundError as error:

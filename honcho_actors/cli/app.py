@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from honcho_actors.cli import out
+from honcho_actors.cli import completing, out
 from honcho_actors.cli.outbox_app import outbox_app
 
 app = typer.Typer(
@@ -27,25 +27,7 @@ StateDir = Annotated[
 
 def run() -> int:
     """Runs the command line; gives the exit code. No exception of ours or of a library leaves as a traceback."""
-    try:
-        code = app(standalone_mode=False)
-    except out.Stop as stop:
-        if str(stop):
-            out.complain(str(stop))
-        return stop.code
-    except (typer.Abort, KeyboardInterrupt):
-        out.complain("interrupted")
-        return 130
-    except BrokenPipeError:
-        return out.stdout_went_away()
-    except Exception as error:  # noqa: BLE001 - boundary: a command ends in a sentence, never in a traceback
-        explained = getattr(error, "format_message", None)  # what the parser of the command line raises
-        if explained is not None:
-            out.complain(f"{explained()} (honcho-actors --help)")
-            return out.USAGE
-        out.complain(f"this went wrong inside the command: {type(error).__name__}: {error}")
-        return out.NOT_FINE
-    return code if isinstance(code, int) else out.FINE
+    return out.ended(lambda: app(standalone_mode=False))
 
 
 @app.command(epilog="Example: honcho-actors demo --transcript talk.jsonl --json")
@@ -110,12 +92,42 @@ def local(
     return command(port=port, data=data, delay=delay)
 
 
+Timeout = Annotated[float, typer.Option(help="Total seconds for the one request.", min=0.1, max=600.0)]
+
+
 @app.command(epilog="Example: honcho-actors status --json")
-def status(state_dir: StateDir = None, as_json: AsJson = False) -> int:
-    """What the running process says of itself; without one, what this process would do, and says so."""
+def status(
+    state_dir: StateDir = None,
+    timeout: Annotated[
+        float | None,
+        typer.Option(
+            help="Total seconds for asking the server once.",
+            min=0.1,
+            max=600.0,
+            show_default="the settings', at most 5",
+        ),
+    ] = None,
+    as_json: AsJson = False,
+) -> int:
+    """What the running process says of itself, and whether its server answers; without one, what would be."""
     from honcho_actors.cli.status import status as command
 
-    return command(state_dir=state_dir, as_json=as_json)
+    return command(state_dir=state_dir, timeout=timeout, as_json=as_json)
+
+
+@app.command(epilog="Example: honcho-actors top --every 2")
+def top(
+    state_dir: StateDir = None,
+    every: Annotated[float, typer.Option(help="Seconds between two looks.", min=0.2, max=3600.0)] = 1.0,
+    count: Annotated[
+        int | None, typer.Option(help="So many looks, then the end.", min=1, show_default="no end")
+    ] = None,
+    as_json: AsJson = False,
+) -> int:
+    """The running process, live: health, conversations, deliveries, the server's parts. Ctrl-C ends it."""
+    from honcho_actors.cli.top import top as command
+
+    return command(state_dir=state_dir, every=every, count=count, as_json=as_json)
 
 
 @app.command(epilog="Example: honcho-actors sessions --limit 20")
@@ -128,6 +140,40 @@ def sessions(
     from honcho_actors.cli.inspect import sessions as command
 
     return command(state_dir=state_dir, limit=limit, as_json=as_json)
+
+
+@app.command(epilog="Example: honcho-actors context --session telegram:42 --user 7654321")
+def context(
+    session: Annotated[
+        str | None,
+        typer.Option(
+            help="The conversation's key.", show_default="the one last refreshed", autocompletion=completing.sessions
+        ),
+    ] = None,
+    user: Annotated[str | None, typer.Option(help="The person.", show_default="the settings'")] = None,
+    query: Annotated[str | None, typer.Option(help="With --live: the message of the turn.")] = None,
+    live: Annotated[
+        bool, typer.Option("--live", help="Serve a real turn from here and print its block. It costs: see below.")
+    ] = False,
+    timeout: Annotated[
+        float | None,
+        typer.Option(
+            help="With --live: seconds that the turn may wait.", min=0.1, max=600.0, show_default="first_turn_wait"
+        ),
+    ] = None,
+    state_dir: StateDir = None,
+    as_json: AsJson = False,
+) -> int:
+    """What the running process holds for one conversation; nothing is read or created for it.
+
+    --live serves one real turn instead, in a process of its own: it asks the server, and a dialectic question that it
+    starts may be billed. The running process, its outbox and its cache are not touched.
+    """
+    from honcho_actors.cli.context import context as command
+
+    return command(
+        session=session, user=user, query=query, live=live, timeout=timeout, state_dir=state_dir, as_json=as_json
+    )
 
 
 @app.command(epilog="Example: honcho-actors tree")
@@ -175,11 +221,14 @@ def settings(
     return command(state_dir=state_dir, as_json=as_json, toml=toml, schema=schema)
 
 
-Timeout = Annotated[float, typer.Option(help="Total seconds for the one request.", min=0.1, max=600.0)]
-
-
 @app.command(epilog="Example: honcho-actors ping --timeout 2")
-def ping(timeout: Timeout = 5.0, as_json: AsJson = False) -> int:
+def ping(
+    timeout: Annotated[
+        float | None,
+        typer.Option(help="Total seconds for the one request.", min=0.1, max=600.0, show_default="request_timeout"),
+    ] = None,
+    as_json: AsJson = False,
+) -> int:
     """Asks the server once, from this process, and says how long it took."""
     from honcho_actors.cli.doctor import ping as command
 
@@ -192,3 +241,39 @@ def doctor(state_dir: StateDir = None, timeout: Timeout = 5.0, as_json: AsJson =
     from honcho_actors.cli.doctor import doctor as command
 
     return command(state_dir=state_dir, timeout=timeout, as_json=as_json)
+
+
+@app.command(epilog="Example: honcho-actors page")
+def page(state_dir: StateDir = None, as_json: AsJson = False) -> int:
+    """A link to the running process's status page, good once and for two minutes."""
+    from honcho_actors.cli.operators import page as command
+
+    return command(state_dir=state_dir, as_json=as_json)
+
+
+@app.command(epilog="Example: honcho-actors alerts > alerts.yml")
+def alerts(
+    runbook: Annotated[str | None, typer.Option(help="Print what to do about this alert instead.")] = None,
+    runbooks: Annotated[
+        str, typer.Option(help="Where your people find the runbooks; put before their file names.")
+    ] = "docs/runbooks/",
+    as_json: AsJson = False,
+) -> int:
+    """Alert rules for Prometheus, each with a runbook."""
+    from honcho_actors.cli.operators import alerts as command
+
+    return command(runbook=runbook, runbooks=runbooks, as_json=as_json)
+
+
+@app.command(epilog="Example: honcho-actors dashboards > honcho-actors.json")
+def dashboards(
+    scrape: Annotated[
+        str | None,
+        typer.Option(metavar="HOST:PORT", help="Print a prometheus.yml that scrapes this, with alerts.yml beside it."),
+    ] = None,
+    as_json: AsJson = False,
+) -> int:
+    """The Grafana dashboard, as JSON."""
+    from honcho_actors.cli.operators import dashboards as command
+
+    return command(scrape=scrape, as_json=as_json)

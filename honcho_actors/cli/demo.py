@@ -150,8 +150,8 @@ class _Demo:
         self._screen.note(
             f"{server}; workspace {self._workspace}\n"
             f"runtime  process {self._runtime.pid}, metrics at {self._runtime.hello['metrics']}\n"
-            f"story    process {os.getpid()}: {len(self._told.conversations)} conversations, "
-            f"{self._told.count} utterances"
+            f"story    process {os.getpid()}: {out.counted(len(self._told.conversations), 'conversation')}, "
+            f"{out.counted(self._told.count, 'utterance')}"
         )
 
     def _tell(self, parts: Story) -> dict[str, Any]:
@@ -241,7 +241,8 @@ class _Demo:
         counts = self._count()
         held = sum(one.held for one in counts)
         self._screen.note(
-            f"delivered after {took:.1f} s: {held} messages read from the server, {sum(map(_said, counts))} handed over"
+            f"delivered after {took:.1f} s: {out.counted(held, 'message')} read from the server, "
+            f"{sum(map(_said, counts)):,} handed over"
         )
         self._turns(steps)
         self._flush()
@@ -382,6 +383,7 @@ class _Demo:
             "rows": self._screen.as_list(),
         }  # fmt: skip
         held, said = sum(one.held for one in counts), sum(map(_said, counts))
+        longest = outage["longest_wait_ms"]
         order = "in order, none twice" if exact else "NOT exact: " + ", ".join(_wrong(counts, self._not_taken))
         self._screen.figures(
             "what the metrics and the server say",
@@ -390,10 +392,13 @@ class _Demo:
                 ("cold turns waited", ", ".join(f"{one:.0f} ms" for one in cold) or "none"),
                 ("warm turns waited", f"at most {waits[-1]:.1f} ms" if waits else "none"),
                 ("known person, new conversation", str(result["new_conversation_first_path"])),
-                ("during the outage", f"{outage['turns']} turns, longest wait {outage['longest_wait_ms']:.1f} ms"),
+                ("during the outage", f"{out.counted(outage['turns'], 'turn')}, longest wait {longest:.1f} ms"),
                 ("first turn after the restart", f"{restart['first_path']}, {restart['first_wait_ms']} ms"),
-                ("deliveries", f"{result['delivered']} in {result['requests']} requests altogether (metrics)"),
-                ("on the server", f"{held} of {said} messages, {order} (read from the server)"),
+                (
+                    "deliveries",
+                    f"{result['delivered']:,} in {out.counted(result['requests'], 'request')} altogether (metrics)",
+                ),
+                ("on the server", f"{held:,} of {out.counted(said, 'message')}, {order} (read from the server)"),
                 *(
                     [("withheld", f"{self._withheld} of what was said: a credential stays here")]
                     if self._withheld

@@ -1,61 +1,42 @@
 """`ping` and `doctor`: is the server there, and what is wrong, each with what to do about it in one sentence.
 
-Both ask from this process, once, inside a total deadline, and change nothing on the server. Keys are present or absent.
+Both ask from this process, inside total deadlines, and change nothing on the server; `doctor` also asks the running
+process. Keys are present or absent. What the answers mean stands in `findings`.
 """
 
 from __future__ import annotations
 
-import asyncio
 import os
 import shutil
 import tempfile
-import time
-from dataclasses import asdict, dataclass
-from email.utils import parsedate_to_datetime
+from collections.abc import Iterator
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any, Final
 
-import httpx
-
-from honcho_actors.cli import asking, out
-from honcho_actors.cli.attach import Unreachable, attach
+from honcho_actors.cli import findings, out, probe
+from honcho_actors.cli.attach import Attached, Unreachable, attach
+from honcho_actors.cli.findings import Finding
+from honcho_actors.cli.probe import Reply
 from honcho_actors.cli.status import reason_off
-from honcho_actors.settings import Settings
+from honcho_actors.settings import Settings, normal_url
 
-WITHIN: Final = 5.0
-LOW_DISK_BYTES: Final = 200_000_000
-WRONG_CLOCK_SECONDS: Final = 120.0
-OLD_SECONDS: Final = 900.0
-
-
-@dataclass(frozen=True, slots=True)
-class Finding:
-    """One thing that was looked at. `fix` is "" when it is fine."""
-
-    what: str
-    fine: bool
-    text: str
-    fix: str = ""
+OTHER_PORTS: Final = (8000, 8080, 80, 443)
+"""Where a Honcho is looked for when nothing listens on the port that is set: its own default first."""
+LOOKED_AT: Final = 3
+"""Conversations without memory of which the server is asked."""
 
 
-@dataclass(frozen=True, slots=True)
-class Reply:
-    """What came back from the server: a status, or why none."""
-
-    status: int | None
-    seconds: float
-    problem: str = ""
-    speaks_json: bool = False
-    date: str | None = None
-
-
-def ping(*, timeout: float, as_json: bool) -> int:
-    """One request; 0 when something that speaks Honcho accepted it."""
+def ping(*, timeout: float | None, as_json: bool) -> int:
+    """One request; 0 when something that speaks Honcho accepted it. `timeout` in seconds: `request_timeout`."""
     settings = Settings.load()
-    if not settings.configured:
-        raise out.Stop(f"memory is off: {reason_off(settings)}", out.NOT_FINE)
-    reply = _ask(settings, timeout)
-    finding = _server(settings, reply)
+    why = reason_off(settings)
+    if why:
+        raise out.Stop(f"memory is off: {why}", out.NOT_FINE)
+    limit = settings.request_timeout if timeout is None else timeout
+    with out.working(f"asking {settings.server_url}", quiet=as_json):
+        reply = probe.ask(settings, limit)
+        finding = findings.of_server(settings, reply, _healthy(settings, reply, limit))
     if as_json:
         out.emit_json({**asdict(finding), "seconds": round(reply.seconds, 3), "server": settings.server_url})
     else:
@@ -64,98 +45,85 @@ def ping(*, timeout: float, as_json: bool) -> int:
 
 
 def doctor(*, state_dir: Path | None, timeout: float, as_json: bool) -> int:
-    """Everything that can be looked at from here; 1 when something is not fine."""
+    """Everything that can be looked at from here; 1 when something is not fine. `timeout` in seconds for each
+    question."""
     settings = Settings.load(**({} if state_dir is None else {"state_dir": state_dir}))
-    findings = [_settings(settings)]
-    findings += [
-        Finding("setting", False, str(problem), "correct it; the value in force is shown by `honcho-actors settings`")
-        for problem in settings.problems
-    ]
-    if settings.configured:
-        reply = _ask(settings, timeout)
-        findings.append(_server(settings, reply))
-        findings += _clock(reply)
-    findings.append(_directory(settings.state_dir))
-    findings += _process(settings)
-    fine = all(one.fine for one in findings)
+    found: list[Finding] = []
+    for one in _looked(settings, timeout, as_json):
+        found.append(one)
+        if not as_json:
+            out.say(one.line)
+    fine = all(one.fine for one in found)
     if as_json:
-        out.emit_json({"fine": fine, "findings": [asdict(one) for one in findings]})
-    else:
-        for one in findings:
-            out.say(f"{'ok ' if one.fine else 'NOT'}  {one.what:<10} {one.text}" + (f"; {one.fix}" if one.fix else ""))
+        out.emit_json({"fine": fine, "findings": [asdict(one) for one in found]})
     return out.FINE if fine else out.NOT_FINE
 
 
-def _settings(settings: Settings) -> Finding:
-    key = "present" if settings.api_key else "absent"
-    if not settings.enabled:
-        return Finding("settings", False, "memory is switched off", f"set enabled ({settings.sources['enabled']})")
-    if not settings.configured:
-        return Finding("settings", False, f"memory is off: {reason_off(settings)}", "set HONCHO_URL or HONCHO_API_KEY")
-    if settings.read_only:
-        return Finding("settings", False, "nothing is written: save_messages is off", "set save_messages = true")
-    return Finding("settings", True, f"{settings.server_url}, workspace {settings.workspace}, key {key}")
-
-
-def _ask(settings: Settings, timeout: float) -> Reply:
-    """A list of at most one workspace peer: reads, creates nothing, and needs the key that everything else needs."""
-    headers = {"Authorization": f"Bearer {settings.api_key}"} if settings.api_key else {}
-    url = f"{settings.server_url}/v3/workspaces/{settings.workspace}/peers/list?size=1"
-
-    async def ask() -> httpx.Response:
-        async with asyncio.timeout(timeout), httpx.AsyncClient(trust_env=False, timeout=None) as client:
-            return await client.post(url, json={}, headers=headers)
-
-    begun = time.monotonic()
-    refused = asking.why_not(settings)
-    if refused:
-        return Reply(None, time.monotonic() - begun, f"not asked: {refused}")
+def _looked(settings: Settings, timeout: float, quiet: bool) -> Iterator[Finding]:
+    yield from findings.of_settings(settings)
+    answers = False
+    if settings.configured:
+        with out.working(f"asking {settings.server_url}", quiet=quiet):
+            reply = probe.ask(settings, timeout)
+            healthy = _healthy(settings, reply, timeout)
+            server = findings.of_server(settings, reply, healthy, _elsewhere(settings, reply, timeout))
+        yield server
+        yield from findings.of_clock(reply)
+        answers = server.fine
+    if answers:
+        yield from findings.of_queue(probe.ask(settings, timeout, probe.QUEUE))
+    yield _directory(settings.state_dir)
     try:
-        reply = asyncio.run(ask())
-    except TimeoutError:
-        return Reply(None, time.monotonic() - begun, "hangs")
-    except (httpx.HTTPError, httpx.InvalidURL, OSError) as error:
-        return Reply(None, time.monotonic() - begun, type(error).__name__)
-    kind = reply.headers.get("content-type", "")
-    return Reply(reply.status_code, time.monotonic() - begun, "", "json" in kind, reply.headers.get("date"))
+        process = attach(settings.state_dir)
+        shown = process.get("/status")
+    except Unreachable as unreachable:
+        yield Finding("process", "no_process", True, str(unreachable))
+        return
+    yield from findings.of_process(f"process {process.pid}", shown)
+    if answers and shown["settings"].get("server") == settings.server_url:
+        yield from _hidden(process, settings, shown, timeout)
 
 
-def _server(settings: Settings, reply: Reply) -> Finding:
-    where = settings.server_url
-    if reply.problem == "hangs":
-        return Finding(
-            "server", False, f"{where} takes the request and gives no answer", "look at the server's own log"
-        )
-    if reply.status is None:
-        fix = "start the server, or correct the address and its port"
-        return Finding("server", False, f"{where} cannot be reached ({reply.problem})", fix)
-    if reply.status in (401, 403):
-        if settings.api_key:
-            fix = f"the key from {settings.sources['api_key']} is not the right one"
-            return Finding("server", False, f"{where} rejects the key", fix)
-        return Finding("server", False, f"{where} wants a key and none is set", "set HONCHO_API_KEY")
-    if not reply.speaks_json or (reply.status >= 300 and reply.status < 400):
-        fix = "something else listens there (a login page, a proxy): correct the address"
-        return Finding("server", False, f"{where} answers, but not as Honcho does", fix)
-    if reply.status >= 500:
-        return Finding("server", False, f"{where} fails (status {reply.status})", "look at the server's own log")
-    if reply.status == 404 or reply.status < 300:
-        return Finding("server", True, f"{where} answers")
-    return Finding(
-        "server", False, f"{where} refuses (status {reply.status})", "compare its version with docs/honcho.md"
-    )
+def _healthy(settings: Settings, reply: Reply, timeout: float) -> bool | None:
+    """Whether this is Honcho, where a list alone does not say so."""
+    said = findings.is_honcho(reply)
+    if said is not None or reply.status is None:
+        return said
+    return _says_ok(probe.ask(settings, timeout, probe.HEALTH))
 
 
-def _clock(reply: Reply) -> list[Finding]:
-    if not reply.date:
-        return []
+def _says_ok(reply: Reply) -> bool:
+    return reply.status == 200 and isinstance(reply.body, dict) and reply.body.get("status") == "ok"
+
+
+def _elsewhere(settings: Settings, reply: Reply, timeout: float) -> str:
+    """The address of a Honcho on another port of the same host, when nothing answers where it was looked for. Asked
+    for its health alone, without the key."""
+    if reply.status is not None or not reply.reached_host:
+        return ""
+    scheme, _, rest = (settings.server_url or "").partition("://")
+    host = rest.partition("/")[0]
+    host = host.rpartition(":")[0] if host.rpartition(":")[2].isdigit() else host
+    for port in OTHER_PORTS:
+        url = normal_url(f"{scheme}://{host}:{port}")
+        if url != settings.server_url:
+            other = replace(settings, base_url=url, api_key=None)
+            if _says_ok(probe.ask(other, min(1.0, timeout), probe.HEALTH)):
+                return url
+    return ""
+
+
+def _hidden(process: Attached, settings: Settings, shown: dict[str, Any], timeout: float) -> Iterator[Finding]:
+    """Does the server remember what the running process does not show? Of the conversations that had turns last."""
     try:
-        off = time.time() - parsedate_to_datetime(reply.date).timestamp()
-    except (TypeError, ValueError):
-        return []
-    if abs(off) < WRONG_CLOCK_SECONDS:
-        return []
-    return [Finding("clock", False, f"this machine's clock is {off:.0f} s off the server's", "set the clock")]
+        rows = process.get("/recent", limit="50")
+    except Unreachable:
+        return
+    asked = replace(settings, workspace=shown["settings"].get("workspace", settings.workspace))
+    without = [row for row in rows if row.get("state") in ("empty", "absent")]
+    for row in without[:LOOKED_AT]:
+        reply = probe.ask(asked, timeout, probe.person(str(row["user"])))
+        yield from findings.of_hidden(f"process {process.pid}", row, reply)
 
 
 def _directory(folder: Path) -> Finding:
@@ -167,32 +135,8 @@ def _directory(folder: Path) -> Finding:
     except OSError as error:
         why = os.strerror(error.errno or 0).lower()
         fix = "give this user the right to write there, or set state_dir"
-        return Finding("disk", False, f"the state directory {folder} cannot be written ({why})", fix)
-    if free < LOW_DISK_BYTES:
-        return Finding("disk", False, f"{free // 1_000_000} MB are left for {folder}", "make room, or set state_dir")
-    return Finding("disk", True, f"{folder} can be written")
-
-
-def _process(settings: Settings) -> list[Finding]:
-    try:
-        process = attach(settings.state_dir)
-        shown = process.get("/status")
-    except Unreachable as unreachable:
-        return [Finding("process", True, str(unreachable))]
-    whose = f"process {process.pid}"
-    found = [Finding("process", shown["state"] == "ready", f"{whose}: {shown['health']}")]
-    found += [Finding("process", False, f"{whose}: {text}", "see docs/settings.md") for text in shown["problems"]]
-    found += _outbox(whose, shown["outbox"])
-    return found
-
-
-def _outbox(whose: str, shown: dict[str, Any]) -> list[Finding]:
-    found = []
-    oldest = shown.get("oldest_age")
-    if oldest is not None and oldest > OLD_SECONDS:
-        text = f"{whose}: the oldest undelivered turn has waited {oldest / 60:.0f} minutes"
-        found.append(Finding("outbox", False, text, "mend the server; it is delivered by itself then"))
-    if shown.get("set_aside"):
-        text = f"{whose}: {shown['set_aside']} turns were set aside"
-        found.append(Finding("outbox", False, text, "see `honcho-actors outbox`"))
-    return found
+        return Finding("disk", "state_dir", False, f"the state directory {folder} cannot be written ({why})", fix)
+    if free < findings.LOW_DISK_BYTES:
+        text = f"{free // 1_000_000} MB are left for {folder}"
+        return Finding("disk", "disk", False, text, "make room, or set state_dir")
+    return Finding("disk", "disk", True, f"{folder} can be written")

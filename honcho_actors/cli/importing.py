@@ -105,7 +105,8 @@ def _show(imported: Imported, left: int, settings: Settings, as_json: bool) -> N
         out.emit_json({**asdict(imported), "undelivered": left, **where})
         return
     out.say(
-        f"{imported.messages:,} messages of {imported.conversations:,} conversations in {imported.files:,} files:"
+        f"{out.counted(imported.messages, 'message')} of {out.counted(imported.conversations, 'conversation')}"
+        f" in {out.counted(imported.files, 'file')}:"
         f" {imported.accepted:,} new, {imported.known:,} known from an earlier import"
     )
     for reason, count in sorted(imported.skipped.items()):

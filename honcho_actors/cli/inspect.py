@@ -20,8 +20,34 @@ Row = Mapping[str, Any]
 
 def sessions(*, state_dir: Path | None, limit: int, as_json: bool) -> int:
     """The conversations that are kept ready. What is not here may still be on the server."""
-    columns = ("key", "user", "remote", "turns", "age", "reason")
-    return _show(state_dir, f"/sessions?limit={limit}", as_json, lambda rows: table(columns, rows) or ["none yet"])
+    process = running(state_dir)
+    try:
+        rows = process.get("/sessions", limit=str(limit))
+        away = not rows and process.get("/status")["sessions"].get("manager") != "running"
+    except Unreachable as unreachable:
+        raise out.Stop(str(unreachable), out.UNREACHABLE) from None
+    if as_json:
+        out.emit_json(rows)
+        return out.FINE
+    out.say(f"process {process.pid}")
+    if away:
+        out.say("  the session manager is away, so nothing can be listed; it comes back by itself (honcho-actors tree)")
+        return out.NOT_FINE
+    for line in session_lines(rows):
+        out.say("  " + line)
+    return out.FINE
+
+
+def session_lines(rows: Sequence[Row]) -> list[str]:
+    """The conversations as a table. What has no remote session yet is *pending*, what was never read says *never*."""
+    if not rows:
+        return ["none yet: a conversation is held from its first turn on; what is not here may still be on the server"]
+    shown = [{**row, "remote": row["remote"] or "pending", "read": _ago(row["age"])} for row in rows]
+    return table(("key", "user", "remote", "turns", "read", "state", "reason"), shown)
+
+
+def _ago(age: float | None) -> str:
+    return "never" if age is None else f"{age:.1f} s ago"
 
 
 def tree(*, state_dir: Path | None, as_json: bool) -> int:

@@ -5,12 +5,15 @@ from __future__ import annotations
 import json
 import os
 import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any, Final, NoReturn
 
 FINE: Final = 0
 NOT_FINE: Final = 1
 USAGE: Final = 2
 UNREACHABLE: Final = 3
+INTERRUPTED: Final = 130
 
 
 class Stop(Exception):
@@ -45,9 +48,56 @@ def say(text: str = "") -> None:
     sys.stdout.flush()
 
 
+@contextmanager
+def working(text: str, *, quiet: bool = False) -> Iterator[None]:
+    """Says on a terminal what is being waited for and for how long, and takes it away again. Nothing in a pipe, in a
+    file or with `quiet`: stdout stays what was asked for."""
+    if quiet or not sys.stderr.isatty():
+        yield
+        return
+    from rich.console import Console
+    from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+
+    columns = (SpinnerColumn(), TextColumn("{task.description}", markup=False), TimeElapsedColumn())
+    with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
+        progress.add_task(text, total=None)
+        yield
+
+
+def counted(number: int, one: str, many: str | None = None) -> str:
+    """`1 turn`, `2 turns`."""
+    return f"{number:,} {one if number == 1 else many or one + 's'}"
+
+
 def complain(text: str) -> None:
     encoding = sys.stderr.encoding or "utf-8"
     sys.stderr.write("honcho-actors: " + text.encode(encoding, "replace").decode(encoding) + "\n")
+
+
+def ended(run: Callable[[], object]) -> int:
+    """Runs a command; gives the exit code. No exception of ours or of a library leaves as a traceback."""
+    try:
+        code = run()
+    except Stop as stop:
+        if str(stop):
+            complain(str(stop))
+        return stop.code
+    except KeyboardInterrupt:
+        complain("interrupted")
+        return INTERRUPTED
+    except BrokenPipeError:
+        return stdout_went_away()
+    except Exception as error:  # noqa: BLE001 - boundary: a command ends in a sentence, never in a traceback
+        explained = getattr(error, "format_message", None)  # what the parser of the command line raises
+        if explained is not None:
+            complain(f"{explained()} (honcho-actors --help)")
+            return USAGE
+        if type(error).__name__ == "Abort":
+            complain("interrupted")
+            return INTERRUPTED
+        complain(f"this went wrong inside the command: {type(error).__name__}: {error}")
+        return NOT_FINE
+    return code if isinstance(code, int) else FINE
 
 
 def stdout_went_away() -> int:
