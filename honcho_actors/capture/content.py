@@ -25,6 +25,8 @@ METADATA_KEYS: Final = 80
 """Of the host's own; the server takes 100, ours included."""
 METADATA_DEPTH: Final = 4
 METADATA_CHARS: Final = 16_000
+METADATA_LOOKED: Final = 200_000
+"""Characters of one turn's metadata that are looked at; what comes after them is left out."""
 _VALUE_CHARS: Final = 2_000
 _KEY_CHARS: Final = 100
 _ITEMS: Final = 100
@@ -180,10 +182,11 @@ _LEFT_OUT: Final = object()
 
 
 class _Cleaner:
-    __slots__ = ("_gate", "withheld")
+    __slots__ = ("_gate", "_left", "withheld")
 
     def __init__(self, gate: Gate) -> None:
         self._gate = gate
+        self._left = METADATA_LOOKED
         self.withheld = False
 
     def key(self, key: object) -> str | None:
@@ -191,6 +194,9 @@ class _Cleaner:
         return text if isinstance(text, str) and len(text) == len(str(key)) else None
 
     def value(self, value: object, depth: int) -> Any:
+        self._left -= 1
+        if self._left < 0:
+            return _LEFT_OUT
         if value is None or isinstance(value, bool):
             return value
         if isinstance(value, str):
@@ -212,6 +218,9 @@ class _Cleaner:
         return _LEFT_OUT
 
     def _text(self, text: str, budget: int) -> str | None:
+        if len(text) > self._left:
+            return None
+        self._left -= len(text)
         if not text.strip():
             return "" if budget == _VALUE_CHARS else None
         verdict = self._gate.verdict(text, budget, field=Field.METADATA)

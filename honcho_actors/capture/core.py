@@ -163,11 +163,14 @@ class Core:
         *,
         after: Callable[[T], Any] | None = None,
         in_order: bool = False,
+        fence: bool = True,
         waiter: Waiter[Any] | None = None,
     ) -> Waiter[Any]:
-        """Hands an entry to the writer; the waiter gets its value, or `Failed`."""
+        """Hands an entry to the writer; the waiter gets its value, or `Failed`. `in_order`: after the turns that were
+        handed over before it; `fence`: and before those that come after it.
+        """
         found: Waiter[Any] = Waiter(clock=self.ports.clock) if waiter is None else waiter
-        self.intake.add_entry(Entry(act, found, after), in_order=in_order)
+        self.intake.add_entry(Entry(act, found, after, fence), in_order=in_order)
         self.wake()
         return found
 

@@ -19,8 +19,9 @@ from honcho_actors.capture.clocks import Moment, Reading, remaining
 from honcho_actors.capture.decide import GROUP
 from honcho_actors.capture.schema import DELIVERED, SET_ASIDE
 
-GROUP_CHARS = 2_000_000
-"""Characters of one request: well under what a server or a proxy takes in one body."""
+GROUP_CHARS = 400_000
+"""Characters of one request: well under what a server or a proxy takes in one body, and what the writer looks at once
+more in one go."""
 
 HELD_POLL = 1.0
 """Seconds after which a conversation that another process delivers is looked at again."""

@@ -20,7 +20,7 @@ from honcho_actors.capture import content, forking, retaining
 from honcho_actors.capture.accepting import Conversations
 from honcho_actors.capture.clocks import to_us
 from honcho_actors.capture.core import CapturePorts, Core
-from honcho_actors.capture.intake import Captured, Failed, Intake
+from honcho_actors.capture.intake import MAX_TURN_CHARS, Captured, Failed, Intake
 from honcho_actors.capture.receipt import Receipt
 from honcho_actors.capture.sweeper import Sweeper, WakeUp
 from honcho_actors.capture.writer import OutboxWriter, flush_mark
@@ -119,6 +119,9 @@ class Capture:
                 return self._skip(who.skip)
             if core.given_up:
                 return self._skip(SkipReason.GIVEN_UP)
+            chars = _chars(turn)
+            if chars > MAX_TURN_CHARS:
+                return self._skip(SkipReason.TOO_LARGE)
             batch_id = content.batch_id_of(who, turn.turn_id)
             if turn.turn_id:
                 known = core.receipts.get(batch_id)
@@ -126,7 +129,6 @@ class Capture:
                     return known
             at_us = core.ports.read_clock().wall_us if turn.at is None else to_us(turn.at)
             receipt = Receipt(batch_id.hex(), clock=core.ports.clock)
-            chars = _chars(turn)
             return Captured(turn, who, batch_id, at_us, settings.message_max_chars, keep, receipt, chars)
         except Exception:  # noqa: BLE001 boundary: whatever a host hands in, a turn never fails because of capture
             return self._skip(SkipReason.BLANK)
@@ -175,7 +177,7 @@ class Capture:
         if core.closed:
             waiter.resolve(False)
             return waiter
-        core.submit(flush_mark, in_order=True, waiter=waiter)
+        core.submit(flush_mark, in_order=True, fence=False, waiter=waiter)
         core.tell_sweeper(WakeUp())
         return waiter
 
@@ -341,7 +343,7 @@ def _chars(turn: Turn) -> int:
     if isinstance(prompt, str):
         size = len(prompt)
     else:
-        size = sum(len(part) for part in prompt if isinstance(part, str)) if isinstance(prompt, tuple | list) else 0
+        size = sum(len(part) + 1 for part in prompt if isinstance(part, str)) if isinstance(prompt, tuple | list) else 0
     return size + (len(turn.answer) if isinstance(turn.answer, str) else 0)
 
 

@@ -1,8 +1,9 @@
 """The only writer of the outbox: one thread, one connection, one commit for everything that waits.
 
-Turns are screened here, off the caller's thread, then written in the order in which they were handed over, together
-with the deliveries' own entries, in one transaction with one flush to the disk. A receipt becomes *accepted* after that
-flush, never before. What can't be written says so; the actor itself does not fail because of a disk.
+Turns are screened here, off the caller's thread (a large one apart, see `screening`), then written in the order in
+which they were handed over, together with the deliveries' own entries, in one transaction with one flush to the disk. A
+receipt becomes *accepted* after that flush, never before. What can't be written says so; the actor itself does not fail
+because of a disk.
 """
 
 from __future__ import annotations
@@ -11,16 +12,17 @@ import contextlib
 import sqlite3
 import time
 from dataclasses import dataclass
+from typing import Any
 
 from honcho_actors import store
 from honcho_actors.capture import accepting, content, retaining
 from honcho_actors.capture.clocks import AgeClock, Reading
 from honcho_actors.capture.core import KNOWN_ON_SERVER, WAKE, Core, Trouble, final_state, log
-from honcho_actors.capture.intake import Captured, Entry, Failed, Item
+from honcho_actors.capture.intake import Captured, Entry, Failed, Item, Large
 from honcho_actors.capture.salvage import salvage
 from honcho_actors.capture.schema import MIGRATIONS
+from honcho_actors.capture.screening import drafted, screen_large
 from honcho_actors.model import ReceiptState, SkipReason
-from honcho_actors.privacy import identity as identities
 from honcho_actors.store import StoreFailed, StoreReason
 from supervision import Reason, ThreadActor, Token
 
@@ -28,6 +30,8 @@ LOCKED_FOR = 10.0
 """Seconds that captures wait for a file that another process holds."""
 EPISODE = 60.0
 """Failures of one kind that are not further apart than this are one episode, and one warning."""
+LARGE_FOR = 3.0
+"""Seconds that a stop gives a large turn to be screened; then it is skipped, and what waited behind it is written."""
 TICK_BUSY = 0.25
 TICK_IDLE = 2.0
 _SHARE = 30.0
@@ -70,7 +74,7 @@ class OutboxWriter(ThreadActor):
         if message is WAKE:
             self._core.intake.awake = False
             self._work()
-            if len(self._core.intake):
+            if self._core.intake.ready:
                 self._core.wake()
         elif isinstance(message, Tick):
             self._tick()
@@ -79,8 +83,18 @@ class OutboxWriter(ThreadActor):
 
     def on_stop(self, reason: Reason) -> None:
         core = self._core
+        until = time.monotonic() + LARGE_FOR
         while len(core.intake):
-            self._work()
+            if core.intake.ready:
+                self._work()
+            elif not core.closed:
+                break  # the successor hears of the large turn that is being screened
+            elif time.monotonic() < until:
+                time.sleep(0.01)
+            else:
+                for item in core.intake.drop_large():
+                    core.skipped(SkipReason.CLOSED)
+                    item.receipt.advance(ReceiptState.SKIPPED, SkipReason.CLOSED.value)
         with contextlib.suppress(StoreFailed, sqlite3.Error):
             if self._connection is not None:
                 self._save_age(core.ports.read_clock())
@@ -98,12 +112,13 @@ class OutboxWriter(ThreadActor):
     def _work(self) -> None:
         intake = self._core.intake
         group = intake.take()
+        screen_large(self._core)
         if not group:
             if self._connection is None:
                 with contextlib.suppress(StoreFailed):
                     self._open()
             return
-        prepared = [(item, self._drafted(item) if isinstance(item, Captured) else None) for item in group]
+        prepared = [self._prepared(item) for item in group]
         try:
             self._write(prepared)
         except Exception as error:  # noqa: BLE001 boundary: one item that can't be written never takes the others along
@@ -113,13 +128,18 @@ class OutboxWriter(ThreadActor):
         if not self.fenced:  # given up in the middle: nobody heard of it, so the successor does it again and says so
             intake.done()
 
-    def _write_alone(self, one: tuple[Item, content.Drafted | None]) -> None:
+    def _prepared(self, item: Item) -> tuple[Captured | Entry[Any], content.Drafted | None]:
+        if isinstance(item, Large):
+            return item.item, item.drafted
+        return item, drafted(self._core, item) if isinstance(item, Captured) else None
+
+    def _write_alone(self, one: tuple[Captured | Entry[Any], content.Drafted | None]) -> None:
         try:
             self._write([one])
         except Exception as error:  # noqa: BLE001 boundary: as above; this is the one, and its caller hears of it
             self._refuse([one[0]], StoreFailed(StoreReason.UNUSABLE, self._core.path, type(error).__name__))
 
-    def _write(self, prepared: list[tuple[Item, content.Drafted | None]]) -> None:
+    def _write(self, prepared: list[tuple[Captured | Entry[Any], content.Drafted | None]]) -> None:
         """Commits a group, waiting for a locked file for a while; refuses it when it can't be stored."""
         deadline = time.monotonic() + (1.0 if self._core.closed else LOCKED_FOR)
         while True:
@@ -133,24 +153,7 @@ class OutboxWriter(ThreadActor):
                 self._refuse([item for item, _ in prepared], failed)
                 return
 
-    def _drafted(self, item: Captured) -> content.Drafted:
-        try:
-            drafted = content.draft(
-                item.turn,
-                identities.locate(item.identity),
-                gate=self._core.ports.gate,
-                max_chars=item.max_chars,
-                at_us=item.at_us,
-                batch_id=item.batch_id,
-            )
-        except Exception as error:  # noqa: BLE001 boundary: one odd turn is skipped; its neighbours are written
-            log.error("a turn could not be prepared: %s", type(error).__name__)
-            return content.Drafted(None, SkipReason.STORE_FAILED)
-        for name in drafted.withheld:
-            self._core.ports.meters.egress_withheld.labels(name).inc()
-        return drafted
-
-    def _commit(self, prepared: list[tuple[Item, content.Drafted | None]]) -> None:
+    def _commit(self, prepared: list[tuple[Captured | Entry[Any], content.Drafted | None]]) -> None:
         """One transaction for the whole group; then, and only then, everybody hears of it. Raises StoreFailed."""
         connection = self._open()
         results: list[object] = []
@@ -160,12 +163,12 @@ class OutboxWriter(ThreadActor):
             self._notice_others(connection)
             now = self._core.ports.read_clock()
             self._age = self._core.age_clock = self._age.at(now)
-            for item, drafted in prepared:
+            for item, found in prepared:
                 if isinstance(item, Entry):
                     results.append(self._carry_out(connection, item))
                     continue
-                assert drafted is not None
-                taken = self._accept(connection, item, drafted, now)
+                assert found is not None
+                taken = self._accept(connection, item, found, now)
                 if isinstance(taken, accepting.Accepted) and taken.fresh:
                     work.add(taken.conversation)
                 results.append(taken)
@@ -201,15 +204,15 @@ class OutboxWriter(ThreadActor):
             self._answer_flushes(connection)
 
     def _accept(
-        self, connection: sqlite3.Connection, item: Captured, drafted: content.Drafted, now: Reading
+        self, connection: sqlite3.Connection, item: Captured, found: content.Drafted, now: Reading
     ) -> accepting.Accepted | SkipReason:
         place = (content.storable(item.identity.session.key), content.storable(item.identity.realm.partition))
         if place in self._core.opted_out:
             return SkipReason.OPTED_OUT
-        if drafted.draft is None:
-            return drafted.skipped or SkipReason.BLANK
+        if found.draft is None:
+            return found.skipped or SkipReason.BLANK
         return accepting.accept(
-            connection, self._conversations, drafted.draft, wall_us=now.wall_us, age=self._age.age, keep=item.keep
+            connection, self._conversations, found.draft, wall_us=now.wall_us, age=self._age.age, keep=item.keep
         )
 
     def _carry_out(self, connection: sqlite3.Connection, entry: Entry[object]) -> object:
@@ -225,7 +228,7 @@ class OutboxWriter(ThreadActor):
         connection.execute("RELEASE entry")
         return value
 
-    def _announce(self, item: Item, result: object) -> None:
+    def _announce(self, item: Captured | Entry[Any], result: object) -> None:
         if isinstance(item, Entry):
             if item.after is not None and not isinstance(result, Failed):
                 try:
@@ -251,7 +254,7 @@ class OutboxWriter(ThreadActor):
             elif not result.fresh:
                 self._core.receipts.setdefault(item.batch_id, item.receipt)
 
-    def _refuse(self, group: list[Item], failed: StoreFailed) -> None:
+    def _refuse(self, group: list[Captured | Entry[Any]], failed: StoreFailed) -> None:
         """Nothing of this group is stored; each caller hears so. One warning for an episode, not for a turn."""
         trouble = Trouble(failed.reason.value, str(failed))
         episode = (trouble.reason, time.monotonic())
