@@ -53,6 +53,8 @@ class Board:
     problems: tuple[str, ...] = ()
     ports: dict[str, int] = field(default_factory=dict)
     """Ports that were picked, so that a restart of the endpoint does not move it."""
+    watch: Watch | None = None
+    """The last hour; it outlives a restart of the endpoint."""
     holder: asyncio.Task[None] | None = None
     """Keeps what listens, and closes it: a killed endpoint cannot do that itself."""
 
@@ -83,7 +85,7 @@ class AdminEndpoint(TaskActor):
         self._file: Path | None = None
         self._token = ""
         self._access = Access("", time.time)
-        self._watch = Watch(board.meters)
+        self._watch = board.watch = board.watch or Watch(board.meters)
         self._scraped = exposition.Page(board.meters.collectors, board.meters.scrape_failures)
 
     async def on_start(self) -> None:

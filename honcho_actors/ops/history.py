@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Final
 
 MINUTE: Final = 60.0
@@ -20,10 +21,10 @@ Counts = Mapping[tuple[str, ...], float]
 class History:
     """What moved in each of the last sixty minutes. One thread at a time."""
 
-    def __init__(self, now: float) -> None:
-        """`now` is monotonic, in seconds, as everywhere here."""
+    def __init__(self, now: float, counts: Counts = MappingProxyType({})) -> None:
+        """`counts` are where it begins: what they hold already is of no minute. `now` is monotonic, in seconds."""
         self._minutes: deque[tuple[int, dict[tuple[str, ...], float]]] = deque(maxlen=MINUTES)
-        self._last: dict[tuple[str, ...], float] = {}
+        self._last: dict[tuple[str, ...], float] = dict(counts)
         self._began = now
 
     def look(self, counts: Counts, now: float) -> None:

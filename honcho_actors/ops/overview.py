@@ -62,9 +62,8 @@ class Watch:
     def __init__(self, meters: Meters, clock: Callable[[], float] = time.monotonic) -> None:
         self._meters = meters
         self._clock = clock
-        self._history = History(clock())
-        self._history.look(self._counts(), clock())
         self._began = clock()
+        self._history = History(self._began, self._counts())
 
     def look(self) -> None:
         """Takes the counters as they are now."""
