@@ -100,6 +100,8 @@ def _boundary(text: str, start: int, end: int) -> int:
     """The last grapheme boundary at or before `end`, looked for from a little way back; `end` itself when there is
     none."""
     base = max(start, end - 64)
+    while base > start and _FLAG[0] <= text[base] <= _FLAG[1] and _FLAG[0] <= text[base - 1] <= _FLAG[1]:
+        base -= 1  # letters of flags go in pairs, counted from where their row begins
     best = 0
     for found in _GRAPHEME.finditer(text[base : end + 64]):
         if base + found.start() > end:
@@ -108,6 +110,7 @@ def _boundary(text: str, start: int, end: int) -> int:
     return best if best > start else end
 
 
+_FLAG = ("\U0001f1e6", "\U0001f1ff")
 _INVISIBLE_EXTRA = (0x034F, 0x115F, 0x1160, 0x17B4, 0x17B5, 0x2800, 0x3164, 0xFFA0)
 _LOOKALIKE = str.maketrans(
     dict(
