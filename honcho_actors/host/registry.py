@@ -281,7 +281,7 @@ class ContextRegistry:
                 kept, dropped, shaped = taken(one.answer, self.max_sections, self.max_bytes)
                 sections += kept
                 count = len(kept)
-                if type(one.answer) is Context:
+                if isinstance(one.answer, Context):
                     reason = one.answer.reason
                 if not shaped:
                     state = OutcomeState.BAD_SHAPE

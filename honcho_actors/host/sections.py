@@ -21,7 +21,7 @@ def taken(answer: Any, max_sections: int, max_bytes: int) -> tuple[tuple[Section
     """
     if answer is None:
         return (), 0, True
-    trusted = type(answer) is Context
+    trusted = isinstance(answer, Context)
     given = answer if isinstance(answer, (list, tuple)) else getattr(answer, "sections", None)
     if isinstance(answer, Section):
         given = (answer,)

@@ -126,6 +126,7 @@ class Sessions(Serving):
                     done = False
             except SupervisionError:
                 done = False
+        self._table.summaries.forget(peer)
         return done
 
     def close(self) -> None:

@@ -275,6 +275,10 @@ class Serving:
                     epoch=settings.epoch,
                 )
                 block = person[P_BLOCK]
+            if settings.session_summary and (summary := self._table.summaries.get(key)):
+                back = Entry(key, now)
+                back.summary = summary
+                block = publishing.block(back, person, made_turn=0, limits=self._limits(settings), epoch=settings.epoch)
             return self._beside(context_of(block, now, settings.volatile_max_age))
         if entry is None or (not entry.opened and not (entry.base_job and is_trivial(request.query))):
             return None

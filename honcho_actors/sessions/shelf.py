@@ -112,6 +112,8 @@ class Shelf:
             return None
         if entry.person in self._table.persons:
             entry.began_warm = True
+            if settings.session_summary:
+                entry.summary = self._table.summaries.get(key)
             self.publish(entry, settings)
         self.residence.bound(settings.max_sessions, settings.max_cache_bytes)
         return self.residence.find(key)
@@ -146,6 +148,7 @@ class Shelf:
             if entry is None:
                 break
             entry.summary = session.summary
+            self._table.summaries.put(session.key, session.summary)
             entry.began_warm = True
             self.publish(entry, settings, kept=session)
             self.residence.rest(entry)
@@ -158,6 +161,7 @@ class Shelf:
         return known
 
     def save_session(self, entry: Entry, settings: Settings) -> None:
+        self._table.summaries.put(entry.key, entry.summary)
         text = entry.block[STABLE] if entry.block is not None else ""
         how = made_with(self.limits(settings)) if text else ""
         self._save(entry.key, SessionSnapshot(entry.key, entry.summary, 0.0, text, how))

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from honcho_actors.model import Cause, Context, Placement, Reason, Section, SessionKey, State
 from honcho_actors.sessions import block as text
+from honcho_actors.sessions.summaries import Summaries
 
 if TYPE_CHECKING:
     from honcho_actors.sessions.messages import PersonSnapshot, SessionSnapshot, TurnRecord
@@ -277,6 +278,8 @@ class Table:
         self.closed = False
         self.restored = 0
         """Persons and conversations that were loaded from snapshots."""
+        self.summaries = Summaries()
+        """Of conversations that are held, and of those that have left."""
         self.unsaved: dict[tuple[str, ...], PersonSnapshot | SessionSnapshot] = {}
         """What has changed since it was last saved: put by the manager, taken by the keeper."""
         self.keeper: Ref[Any] | None = None
