@@ -152,7 +152,12 @@ def in_a_metrics_callback(inside: Inside, memory: Memory) -> Callable[[], object
     inside.memory = memory
     scraper = threading.Thread(target=lambda: list(memory.meters.registry.collect()))
     scraper.start()
-    return lambda: (scraper.join(PATIENCE), memory.meters.registry.unregister(collector))
+
+    def after() -> None:
+        scraper.join(PATIENCE)
+        memory.meters.registry.unregister(collector)
+
+    return after
 
 
 class ClosesAsItStarts(ThreadActor):
