@@ -14,7 +14,7 @@ from typing import Any, Final, NamedTuple
 
 from honcho_actors.model import Cause
 
-_NOTHING: Final[Mapping[str, Any]] = MappingProxyType({})
+_NOTHING: Final[Mapping[Any, Any]] = MappingProxyType({})
 
 
 @dataclass(frozen=True, slots=True)

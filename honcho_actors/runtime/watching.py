@@ -13,6 +13,7 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import Any, Final
 
 from honcho_actors.capture import Capture
@@ -166,10 +167,19 @@ class Looking:
         now = time.monotonic()
         if now - self._measured >= MEASURE_EVERY:
             self._measured = now
-            try:
-                self._free = shutil.disk_usage(self._cell.current.state_dir).free
-            except OSError:
-                self._free = None
+            self._free = room(self._cell.current.state_dir)
+
+
+def room(folder: Path) -> int | None:
+    """Bytes that are left for a directory, which need not exist yet; None where that cannot be told."""
+    for place in (folder, *folder.parents):
+        try:
+            return shutil.disk_usage(place).free
+        except FileNotFoundError:
+            continue
+        except OSError:
+            return None
+    return None
 
 
 class Complaints:
