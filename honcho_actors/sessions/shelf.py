@@ -7,6 +7,7 @@ Part of the SessionManager.
 from __future__ import annotations
 
 from collections.abc import Callable
+from hashlib import sha256
 
 from honcho_actors.model import Context, Reason, State
 from honcho_actors.sessions import publishing
@@ -96,7 +97,7 @@ class Shelf:
             made_turn=made_turn,
             limits=limits,
             epoch=settings.epoch,
-            text=kept.text if kept is not None and kept.made_with == made_with(limits) else None,
+            text=kept.text if kept is not None and kept.made_with == _made_of(known, limits) else None,
         )
         entry.ready = None
         entry.reason = Reason.HIT
@@ -163,7 +164,8 @@ class Shelf:
     def save_session(self, entry: Entry, settings: Settings) -> None:
         self._table.summaries.put(entry.key, entry.summary)
         text = entry.block[STABLE] if entry.block is not None else ""
-        how = made_with(self.limits(settings)) if text else ""
+        known = self._table.persons.get(entry.person)
+        how = _made_of(known, self.limits(settings)) if text and known is not None else ""
         self._save(entry.key, SessionSnapshot(entry.key, entry.summary, 0.0, text, how))
 
     def _save(self, key: tuple[str, ...], snapshot: PersonSnapshot | SessionSnapshot) -> None:
@@ -174,6 +176,15 @@ class Shelf:
         unsaved[key] = snapshot
         if keeper is not None and len(unsaved) == 1:
             keeper.cast(Unsaved())
+
+
+def _made_of(known: Person, limits: Limits) -> str:
+    """What a conversation's text depends on beside its summary: a snapshot of it may be older than the person's."""
+    how = made_with(limits)
+    if not how:
+        return ""
+    digest = sha256(repr((known[P_REPRESENTATION], known[P_CARD])).encode("utf-8", "surrogatepass"))
+    return f"{how}:{digest.hexdigest()[:16]}"
 
 
 def _worth_saving(before: Person | None, known: Person) -> bool:
