@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import socket
-import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -14,6 +12,7 @@ import pytest
 from honcho_actors.local.process import start
 from honcho_actors.runtime import Memory
 from honcho_actors.settings import Settings
+from tests.support.hung import hung as silent
 
 MakeMemory = Callable[..., Memory]
 
@@ -42,20 +41,5 @@ def make(tmp_path: Path) -> Iterator[MakeMemory]:
 @pytest.fixture
 def hung() -> Iterator[str]:
     """A server that takes every connection and never says a word."""
-    taken: list[socket.socket] = []
-    done = threading.Event()
-    with socket.create_server(("127.0.0.1", 0), backlog=512) as listening:
-        listening.settimeout(0.05)
-
-        def accept() -> None:
-            while not done.is_set():
-                with contextlib.suppress(TimeoutError):
-                    taken.append(listening.accept()[0])
-
-        thread = threading.Thread(target=accept)
-        thread.start()
-        yield f"http://127.0.0.1:{listening.getsockname()[1]}"
-        done.set()
-        thread.join()
-        for one in taken:
-            one.close()
+    with silent() as url:
+        yield url
