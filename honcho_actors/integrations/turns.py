@@ -132,13 +132,14 @@ class OpenTurn:
         Prefer `beside`, which also keeps it for later turns."""
         return self._block
 
-    def beside(self, said: Sequence[str]) -> tuple[str, ...]:
+    def beside(self, said: Sequence[str], first: int = 0) -> tuple[str, ...]:
         """For each user message that the model is about to get, oldest first: the text that stands behind its own
-        (it begins with a blank line), "" for none. The first call settles which of them is this turn's."""
+        (it begins with a blank line), "" for none. The first call settles which of them is this turn's. `first`: the
+        place of the first of them, where what was said before is not sent again."""
         talk = self.talk
         if talk is None or not said:
             return ("",) * len(said)
-        places = [(number, digest_of(text)) for number, text in enumerate(said)]
+        places = [(number, digest_of(text)) for number, text in enumerate(said, first)]
         if self._at is None:
             self._settle(talk, places)
         get = self._turns.replays.get
@@ -242,6 +243,13 @@ class Turns:
         self._require_user = require_user
         self._open: dict[Talk, _Held] = {}
 
+    @classmethod
+    def of(cls, memory: Memory) -> Turns:
+        """The turns that the adapters of a runtime share: one ledger, whichever of them a conversation comes through.
+        They end with the runtime."""
+        found: Turns = vars(memory).setdefault("_adapters_turns", cls(memory))
+        return found
+
     # -- the framework says when a turn begins -------------------------------------------------------------------------
 
     def begin(self, request: TurnRequest, said: str | Sequence[str], *, turn_id: str | None = None) -> OpenTurn:
@@ -263,30 +271,32 @@ class Turns:
 
     # -- a turn is recognised in a model call --------------------------------------------------------------------------
 
-    def meet(self, request: TurnRequest, said: Sequence[str], since: int, *, turn_id: str | None = None) -> OpenTurn:
+    def meet(
+        self, request: TurnRequest, said: Sequence[str], since: int, *, first: int = 0, turn_id: str | None = None
+    ) -> OpenTurn:
         """The turn that a model call belongs to: the one that is open at the same place with the same words (a tool
         loop, a retry), else a new one.
 
         `said`: all user messages that the model is about to get, oldest first; `since`: how many of them stand before
-        the model's last words, so that the others are new. The same words after an answer are a new turn, unless
-        `turn_id` says that it is the same.
+        the model's last words, so that the others are new; `first`: the place of the first of them. The same words
+        after an answer are a new turn, unless `turn_id` says that it is the same.
         """
-        turn = self._joined(request, said, since, turn_id)
+        turn = self._joined(request, said, since, first, turn_id)
         if turn.talk is not None:
             if not turn.asked:
                 self._ask(turn)
-            turn.beside(said)
+            turn.beside(said, first)
         return turn
 
     async def ameet(
-        self, request: TurnRequest, said: Sequence[str], since: int, *, turn_id: str | None = None
+        self, request: TurnRequest, said: Sequence[str], since: int, *, first: int = 0, turn_id: str | None = None
     ) -> OpenTurn:
         """As `meet`, suspending the task."""
-        turn = self._joined(request, said, since, turn_id)
+        turn = self._joined(request, said, since, first, turn_id)
         if turn.talk is not None:
             if not turn.asked:
                 await self._aask(turn)
-            turn.beside(said)
+            turn.beside(said, first)
         return turn
 
     # -- the end -------------------------------------------------------------------------------------------------------
@@ -332,14 +342,16 @@ class Turns:
             turn.finish(None)
             raise
 
-    def _joined(self, request: TurnRequest, said: Sequence[str], since: int, turn_id: str | None) -> OpenTurn:
+    def _joined(
+        self, request: TurnRequest, said: Sequence[str], since: int, first: int, turn_id: str | None
+    ) -> OpenTurn:
         """The turn that these messages belong to: the one at their place that has no answer yet, or a new one."""
         turn = self._new(request, (), turn_id)
         talk = turn.talk
         if talk is None:
             return turn
         held = self._held(talk)
-        places = [(number, digest_of(text)) for number, text in enumerate(said)]
+        places = [(number, digest_of(text)) for number, text in enumerate(said, first)]
         with held.lock:
             found = held.newest() if not places else held.turns.get(places[-1])
             if found is not None and not found.answered and turn_id in (None, found.turn_id):

@@ -28,6 +28,8 @@ class Keeper(Remote):
     """What the server knows of persons (`persons`), and what it was sent (`held`, by session)."""
 
     held: dict[str, list[Held]] = field(default_factory=dict)
+    about: dict[str, str] = field(default_factory=dict)
+    """What the dialectic says of a person, where it is asked about them."""
 
     async def __call__(self, seen: Seen) -> Answer:
         parts = [unquote(part) for part in seen.path.split("/") if part]
@@ -43,6 +45,8 @@ class Keeper(Remote):
             return Said({"id": body["id"] if "id" in body else parts[-2]}, 201)
         if parts[-1] == "config":
             return Said({})
+        if parts[-1] == "chat" and parts[4] in self.about:
+            return Said({"content": self.about[parts[4]]})
         if parts[-1] == "list":
             return Said({"items": [], "total": 0, "page": 1, "size": 50, "pages": 0})
         return await super().__call__(seen)
@@ -88,3 +92,15 @@ def house(folder: Path, remote: Keeper | None = None, **settings: Any) -> Iterat
     with Server(remote or keeper()) as server, runtime(folder, server.url, **settings) as memory:
         assert isinstance(server.remote, Keeper)
         yield House(memory, server.remote)
+
+
+def settled(home: House) -> None:
+    """Whatever the turns until now started has ended."""
+
+    def idle() -> bool:
+        sessions = home.memory.status().sessions
+        running = home.memory.meters.registry.get_sample_value("honcho_actors_refresh_in_progress")
+        return bool(sessions["uncounted_turns"] == 0) and running == 0
+
+    assert home.memory.flush(20.0)
+    until(idle, 20.0)

@@ -14,7 +14,7 @@ from honcho_actors.integrations import Turns, current, talking
 from honcho_actors.integrations.ledger import ReplayLedger, digest_of
 from honcho_actors.integrations.who import subagent
 from honcho_actors.model import Reason, State
-from tests.integrations.keeper import ANN, Held, House, house, keeper
+from tests.integrations.keeper import ANN, Held, House, house, keeper, settled
 
 ASK = TurnRequest(session_key="s", user="ann")
 BOTH = [Held("ann", "where were we?", False), Held("assistant", "At the ribs.", False)]
@@ -192,7 +192,7 @@ class TestReplay:
                 assert calls[0] == calls[1] == calls[2]
                 seen.append(calls[0])
                 turn.finish(f"Bed {number} is fine.")
-                _settled(home)
+                settled(home)
             for earlier, later in pairwise(seen):
                 assert later[: len(earlier)] == earlier
             assert len({one for one in seen[-1] if one}) >= 2
@@ -318,16 +318,3 @@ class TestRecognising:
         for one in threads:
             one.join()
         assert home.said("s") == BOTH
-
-
-def _settled(home: House) -> None:
-    """Whatever the last turn started has ended."""
-    from tests.support.memory_world import until
-
-    def idle() -> bool:
-        sessions = home.memory.status().sessions
-        value = home.memory.meters.registry.get_sample_value("honcho_actors_refresh_in_progress")
-        return bool(sessions["uncounted_turns"] == 0) and value == 0
-
-    assert home.memory.flush(20.0)
-    until(idle, 20.0)

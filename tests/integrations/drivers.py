@@ -1,0 +1,8 @@
+"""Every adapter that the suite runs for."""
+
+from __future__ import annotations
+
+from tests.integrations.driving import Driver
+from tests.integrations.raw import RAW
+
+DRIVERS: list[Driver] = [*RAW]

@@ -1,0 +1,120 @@
+"""What a driver is: one adapter, with a small program of its framework behind it, as the suite asks it to behave.
+
+To add an adapter: subclass `Driver` and `Chat`, and put an instance into `drivers.DRIVERS`. A behaviour that the
+framework cannot have stands in `cannot`, under the name of its test, with the framework's own reason.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable, Coroutine, Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any, TypeVar
+
+from honcho_actors import TurnRequest
+from honcho_actors.integrations import talking
+from tests.integrations.keeper import House
+from tests.support.stub_model import Asked, StubModel
+
+T = TypeVar("T")
+
+STATIC = "You are a gardener's assistant."
+TOOL = "look_up"
+FOUND = "It is in the shed."
+
+
+class Chat:
+    """One conversation in the framework, with its own history. Every method returns when the turn has ended."""
+
+    def say(self, text: str) -> str:
+        """A turn; gives the answer. Raises what the framework raises. The model may call the tool `look_up`, which
+        gives FOUND."""
+        raise NotImplementedError
+
+    def stream(self, text: str) -> str:
+        """A turn, streamed; gives what was streamed."""
+        raise NotImplementedError
+
+    def retry(self) -> str:
+        """Asks again for the turn that failed, without a new message."""
+        raise NotImplementedError
+
+    def leave(self, text: str) -> None:
+        """A streamed turn that the program leaves after the first piece."""
+        raise NotImplementedError
+
+    def cancel(self, text: str, when: Callable[[], bool], *, stream: bool = False) -> None:
+        """A turn that is cancelled as soon as `when()` holds."""
+        raise NotImplementedError
+
+    def delegate(self, text: str) -> str:
+        """A turn of a subagent of whoever is talking."""
+        raise NotImplementedError
+
+    def transcript(self) -> list[str]:
+        """The user's messages as the framework keeps them."""
+        raise NotImplementedError
+
+
+class Driver:
+    """One adapter."""
+
+    name = ""
+    cannot: Mapping[str, str] = {}
+
+    @contextmanager
+    def chat(self, house: House, model: StubModel, request: TurnRequest | None) -> Iterator[Chat]:
+        """A conversation of the program's, for whoever `request` names; None: for nobody."""
+        raise NotImplementedError
+
+    def close(self) -> None:
+        """After all tests: whatever the driver kept between them."""
+
+    def system(self, asked: Asked) -> str:
+        """The system text that the model got."""
+        return asked.system
+
+    def users(self, asked: Asked) -> list[str]:
+        """The user's messages that the model got."""
+        return asked.users
+
+    def items(self, asked: Asked) -> list[Any]:
+        """The conversation that the model got, message by message."""
+        return asked.items
+
+
+@contextmanager
+def spoken_by(request: TurnRequest | None) -> Iterator[None]:
+    """Inside `talking`, unless nobody is."""
+    if request is None:
+        yield
+        return
+    with talking(request):
+        yield
+
+
+def run_sync(coroutine: Coroutine[Any, Any, T]) -> T:
+    """A coroutine that awaits nothing, without any loop, as a plain program runs."""
+    try:
+        coroutine.send(None)
+    except StopIteration as stop:
+        found: T = stop.value
+        return found
+    raise AssertionError("a synchronous program awaited something")
+
+
+async def cancelled(work: Coroutine[Any, Any, Any], when: Callable[[], bool]) -> None:
+    """Starts the work, cancels it when the time has come, and sees that it is gone."""
+    task = asyncio.ensure_future(work)
+    end = time.monotonic() + 20
+    while not when():
+        assert not task.done(), task
+        assert time.monotonic() < end
+        await asyncio.sleep(0.005)
+    task.cancel()
+    try:
+        await task
+    except asyncio.CancelledError:
+        return
+    raise AssertionError("the work ended by itself")
