@@ -384,8 +384,8 @@ def _message_stream(say: Say) -> Iterator[bytes]:
             delta = {"type": "input_json_delta", "partial_json": json.dumps(block["input"])}
             yield event("content_block_delta", index=index, delta=delta)
         yield event("content_block_stop", index=index)
-    delta: dict[str, Any] = {"stop_reason": whole["stop_reason"], "stop_sequence": None}
-    yield event("message_delta", delta=delta, usage={"output_tokens": 3})
+    ending: dict[str, Any] = {"stop_reason": whole["stop_reason"], "stop_sequence": None}
+    yield event("message_delta", delta=ending, usage={"output_tokens": 3})
     yield event("message_stop")
 
 
