@@ -32,6 +32,10 @@ EXPIRE_AT_ONCE = 200
 AFTER_CRASH = 2.0
 """Seconds until a conversation is tried again whose worker died."""
 
+LEAVES_IN = 0.25
+"""Seconds that a worker has to end when everything does: one whose server hangs is cut off, as by a kill, and its outcome
+is found out by the next; the writer, the snapshots and the endpoint behind it end in order."""
+
 DELIVERY = "delivery"
 
 
@@ -162,7 +166,7 @@ class Sweeper(TaskActor):
             DeliveryWorker,
             args=(self._core, conversation, urgent),
             restart=Restart.TEMPORARY,
-            shutdown=1.0,
+            shutdown=LEAVES_IN,
         )
         try:
             supervisor = self.runtime.registry.whereis(self._supervisor_name)

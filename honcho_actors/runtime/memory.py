@@ -46,6 +46,9 @@ CLOSE_TIMEOUT: Final = 5.0
 STOP_SECONDS: Final = 1.0
 """What the tree gets at the end of `close`, after the drain."""
 
+LOOP_SECONDS: Final = 0.3
+"""What of that is kept for an event loop and threads that do not end by themselves."""
+
 LAST_LOOK: Final = 0.25
 """Seconds for the look, after the drain, at whether something came meanwhile."""
 
@@ -393,7 +396,8 @@ class Memory:
     def close(self, timeout: float = CLOSE_TIMEOUT) -> bool:
         """Drains until a second before `timeout`, then ends everything. True when all of it ended by itself in time;
         what is undelivered stays on disk. Any thread, any number of times; a thread that runs an event loop is held up
-        for as long as it takes (use `aclose` there). A timeout that is no number raises TypeError, NaN ValueError."""
+        for as long as it takes (use `aclose` there). What hangs may take half a second where less was given. A timeout
+        that is no number raises TypeError, NaN ValueError."""
         timeout = _seconds(timeout)
         if not self._closing.acquire(timeout=timeout + STOP_SECONDS):
             return False  # another thread is still closing it, and gave it longer
@@ -448,7 +452,7 @@ class Memory:
         if flushed:  # and nothing came while it was drained
             flushed = self._capture.flush(min(LAST_LOOK, max(0.0, end - time.monotonic())))
         try:
-            return self._tree.close(max(0.1, end - time.monotonic()))
+            return self._tree.close(max(0.1, end - LOOP_SECONDS - time.monotonic()))
         finally:
             self._drained = flushed or self._capture.nothing_owed
 
