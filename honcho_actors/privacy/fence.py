@@ -45,15 +45,21 @@ _ACTS = re.compile(
     "[\x00-\x08\x0e-\x1f\x7f-\x9f\u00ad\u061c\u115f\u1160\u180e\u200b\u200e\u200f\u202a-\u202e\u2060-\u206f\u3164"
     "\ufeff\ufff9-\ufffb\ud800-\udfff\U000e0000-\U000e007f]"
 )
-_TEMPLATE = re.compile(
-    r"<\|(?=[A-Za-z_/])|\[(?=/?INST\])|<(?=<?/?SYS>)"
+_CONTROLS = bytes((*range(0x09), *range(0x0B, 0x20), 0x7F))
+"""Every ASCII character that one of the three above would find."""
+_ANGLED = re.compile(
+    r"<\|(?=[A-Za-z_/])|<(?=<?/?SYS>)"
     r"|[<\uff1c\ufe64]"
     r"(?=\s?/?\s?(?:system|assistant|user|human|tool|function|instructions?|system-reminder|recalled-memory)"
-    r"[\s>/_\uff1e-])"
-    r"|\[(?=\s?(?:end\sof\s)?context\s?(?::|[0-9a-f]{8}))"
-    r"|\[(?=\s?system\s?(?:note|message|notice|reminder|prompt|instructions?)\b)",
+    r"[\s>/_\uff1e-])",
     re.IGNORECASE,
 )
+_SQUARE = re.compile(
+    r"\[(?=/?INST\]|\s?(?:end\sof\s)?context\s?(?::|[0-9a-f]{8})"
+    r"|\s?system\s?(?:note|message|notice|reminder|prompt|instructions?)\b)",
+    re.IGNORECASE,
+)
+"""Two patterns, each with one way to begin: a text without it costs nothing."""
 _TAG = re.compile(r"[<\uff1c\ufe64]([^<>\uff1c\uff1e\ufe64\ufe65\n]{1,40})[>\uff1e\ufe65]")
 _TAG_EDGE = " /\t\uff0f\u2044\u2215"
 _ROLE = re.compile(
@@ -74,15 +80,21 @@ class Fenced(str):
 
 def neutral(text: str, titles: Iterable[str] = ()) -> str:
     """Recalled text that only reads. `titles` are the headings of the block that it will stand in."""
-    text = _LINES.sub("\n", _ESCAPE.sub("", text))
-    text = _ACTS.sub("", text)
-    text = _TEMPLATE.sub("\u2039", text)
-    if not text.isascii():
-        text = _TAG.sub(_tag, text)
+    if not _is_plain(text):
+        text = _LINES.sub("\n", _ESCAPE.sub("", text))
+        text = _ACTS.sub("", text)
+    if text.isascii():
+        if "<" in text:
+            text = _ANGLED.sub("\u2039", text)
+    else:
+        text = _TAG.sub(_tag, _ANGLED.sub("\u2039", text))
+    if "[" in text:
+        text = _SQUARE.sub("\u2039", text)
     if ":" in text:
         text = _ROLE.sub("\\1\\2\\3\u2236", text)
-    ours = _plain_titles(titles if isinstance(titles, tuple) else tuple(titles))
-    if ours:
+    titles = titles if isinstance(titles, tuple) else tuple(titles)
+    ours = _plain_titles(titles)
+    if ours and _may_say(text, titles):
         text = _LINE.sub(lambda found: _demoted(found, ours), text)
     return text.strip()
 
@@ -123,6 +135,26 @@ def fenced(text: str, most_bytes: int, titles: Iterable[str] = ()) -> Fenced:
 @lru_cache(maxsize=64)
 def _plain_titles(titles: tuple[str, ...]) -> frozenset[str]:
     return frozenset(plain for title in titles if (plain := _plain(title)))
+
+
+@lru_cache(maxsize=64)
+def _sought(titles: tuple[str, ...]) -> tuple[tuple[str, ...], re.Pattern[str]]:
+    """Of every title its longest word; and the titles, whatever stands between their words."""
+    words = [plain.split() for plain in _plain_titles(titles)]
+    said = "|".join(r"[\W_]+".join(map(re.escape, title)) for title in words)
+    return tuple(max(title, key=len) for title in words), re.compile(said)
+
+
+def _may_say(text: str, titles: tuple[str, ...]) -> bool:
+    """A quick first question: False is certain, no line says one of the titles."""
+    longest, said = _sought(titles)
+    plain = inspected(text).casefold()
+    return any(word in plain for word in longest) and said.search(plain) is not None
+
+
+def _is_plain(text: str) -> bool:
+    """A quick first question: nothing here acts, and the lines end as lines do."""
+    return text.isascii() and len(text.encode().translate(None, _CONTROLS)) == len(text)
 
 
 def _plain(title: str) -> str:

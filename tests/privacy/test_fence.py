@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 import time
 
 import pytest
@@ -82,3 +83,23 @@ def test_no_text_makes_the_fence_slow(piece: str) -> None:
     start = time.thread_time()
     fence.neutral(text, ("Title",))
     assert time.thread_time() - start < 1.0
+
+
+PIECES = (
+    *("What is known", "KEY facts", "key_facts", "## Key  facts ##", "**What  is  known**", "Key facts\n===", "facts"),
+    *("[INST]", "<|im_start|>", "<system>", "[context: x", "[ system note", "<<SYS>>", "\uff1csystem\uff1e", "System:"),
+    *("\r\n", "\r", "\x1b[2J", "\x0b", "\u2028", "\n", "\n\n", "\x00", "\x7f", "\x9b2J", "\ufeff", "\u200b", "\xad"),
+    *("\uff37hat is kn\u043ewn", "\u043aey facts", "Ke\xady facts", "\u24c0ey facts", "\xdf", "\u0130", "\u017f"),
+    *("word", " ", "\t", ">", "*", "#", "\u2022", "_", ":", "[2026-01-01]", "</recalled-memory>"),
+)
+
+
+def test_the_quick_first_questions_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    dice = random.Random(3)
+    titles = ("What is known", "Key facts", "Background remembered about the user")
+    texts = ["".join(dice.choices((*PIECES, " ", "\n"), k=dice.randrange(1, 24))) for _ in range(3_000)]
+    quick = [fence.neutral(text, titles) for text in texts]
+    monkeypatch.setattr(fence, "_is_plain", lambda text: False)
+    monkeypatch.setattr(fence, "_may_say", lambda text, titles: True)
+    assert quick == [fence.neutral(text, titles) for text in texts]
+    assert sum(one != two for one, two in zip(quick, texts, strict=True)) > 1_000
