@@ -223,7 +223,17 @@ class TestDocuments:
             assert found[0].text == "👩\u200d👩\u200d👧" * (len(found[0].text) // 5)
 
     def test_mp21_unusable_entries_are_dropped(self, memory: Memory, stub: Stub) -> None:
-        rows = [None, 7, "text", [], {}, {"id": "x"}, {"id": "y", "content": None}, {"id": "z", "content": "  "}, ROW]
+        rows: list[Any] = [
+            None,
+            7,
+            "text",
+            [],
+            {},
+            {"id": "x"},
+            {"id": "y", "content": None},
+            {"id": "z", "content": "  "},
+            ROW,
+        ]
         stub.script = lambda seen: Said(rows) if seen.path.endswith("/search") else usual(seen)
         assert [one.id for one in on_host(memory).search("rain", *KNOWN).documents] == ["m1"]
 
@@ -420,8 +430,9 @@ class TestIngest:
 
     def test_what_nobody_typed_is_not_uploaded_through_ingest_either(self, real: Memory, server: str, key: str) -> None:
         line = Ingest(on_host(real))
-        for odd in ({"scope": "subagent"}, {"synthetic": True}, {"ephemeral": True}, {"interactive": False}):
-            line.ingest(Turn(key, "ines", "I was not typed.", "No.", **odd))  # type: ignore[arg-type]
+        flags: list[dict[str, Any]] = [{"scope": "subagent"}, {"synthetic": True}, {"ephemeral": True}]
+        for odd in (*flags, {"interactive": False}):
+            line.ingest(Turn(key, "ines", "I was not typed.", "No.", **odd))
         line.ingest(Turn(key, "ines", "I was typed.", "Yes."))
         assert line.drain(20.0)
         assert real.flush(20.0)
