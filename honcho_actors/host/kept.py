@@ -213,8 +213,6 @@ class SqliteTranscripts:
                 self._wake.get(timeout=again)
             self._woken, again = False, None
             with self._file:
-                if self._closed:
-                    return
                 try:
                     self._write_all()
                 except StoreFailed as failed:
@@ -224,7 +222,7 @@ class SqliteTranscripts:
     def _write_all(self) -> None:
         """Writes what waits, in groups. The file is held by the caller."""
         waiting = self._waiting
-        while waiting:
+        while waiting and not self._closed:
             batch = [waiting[at] for at in range(min(BATCH, len(waiting)))]
             with self._guarded() as connection:
                 self._write(connection, batch)

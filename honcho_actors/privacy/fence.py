@@ -55,7 +55,7 @@ _ANGLED = re.compile(
     re.IGNORECASE,
 )
 _SQUARE = re.compile(
-    r"\[(?=/?INST\]|\s?(?:end\sof\s)?context\s?(?::|[0-9a-f]{8})"
+    r"\[(?=/?INST\]|\s?(?:end\sof\s)?context\s?(?:[:\]]|[0-9a-f]{8})"
     r"|\s?system\s?(?:note|message|notice|reminder|prompt|instructions?)\b)",
     re.IGNORECASE,
 )
