@@ -6,9 +6,12 @@ The names that users rely on, loaded when they are first used: `import honcho_ac
 from __future__ import annotations
 
 from importlib import import_module
-from typing import TYPE_CHECKING, Any
+
+TYPE_CHECKING = False  # what type checkers take for true; the module that has it costs 15 ms
 
 if TYPE_CHECKING:
+    from typing import Any
+
     from honcho_actors.capture import Receipt
     from honcho_actors.model import Context, Document, Section, Turn, TurnRequest
     from honcho_actors.runtime import Memory

@@ -246,9 +246,8 @@ class Turns:
     @classmethod
     def of(cls, memory: Memory) -> Turns:
         """The turns that the adapters of a runtime share: one ledger, whichever of them a conversation comes through.
-        They end with the runtime."""
-        found: Turns = vars(memory).setdefault("_adapters_turns", cls(memory))
-        return found
+        They end with the runtime: what is open when it closes is captured as unanswered."""
+        return memory.companion("turns", cls)
 
     # -- the framework says when a turn begins -------------------------------------------------------------------------
 

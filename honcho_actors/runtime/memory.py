@@ -7,7 +7,6 @@ closed vocabulary why it gave nothing; `close` keeps its timeout, from any threa
 
 from __future__ import annotations
 
-import asyncio
 import math
 import os
 import threading
@@ -15,32 +14,44 @@ import time
 import weakref
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from importlib.metadata import PackageNotFoundError, version
-from pathlib import Path
 from types import MappingProxyType, TracebackType
-from typing import TYPE_CHECKING, Any, Final, Self
+from typing import TYPE_CHECKING, Any, Final, Self, TypeVar
 
-from prometheus_client import CollectorRegistry
-
-from honcho_actors.capture import Capture, Receipt
-from honcho_actors.metrics import Meters
 from honcho_actors.model import Context, Document, Reason, ReceiptState, SkipReason, State, Turn, TurnRequest
-from honcho_actors.privacy import identity
-from honcho_actors.runtime.health import Health
-from honcho_actors.runtime.searching import Searching
-from honcho_actors.runtime.status import RunState, Status, part
-from honcho_actors.runtime.telling import HealthChange, shown
-from honcho_actors.runtime.tree import Tree
-from honcho_actors.sessions import Sessions
-from honcho_actors.sessions.budget import Counter
-from honcho_actors.settings import Settings, SettingsCell
-from supervision import Clock
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
+    from prometheus_client import CollectorRegistry
+
     from honcho_actors.capture.importer import Imported
     from honcho_actors.host.tools import Style, ToolRegistry
+    from honcho_actors.runtime.parts import (
+        Capture,
+        Clock,
+        Health,
+        HealthChange,
+        Meters,
+        PackageNotFoundError,
+        Receipt,
+        RunState,
+        Searching,
+        Sessions,
+        Settings,
+        SettingsCell,
+        Status,
+        Tree,
+        asyncio,
+        identity,
+        part,
+        shown,
+        version,
+    )
     from honcho_actors.satellite import ContextContributor, HonchoProvider
     from honcho_actors.satellite.tools import Tool, ToolResult
+    from honcho_actors.sessions.budget import Counter
+
+T = TypeVar("T")
 
 CLOSE_TIMEOUT: Final = 5.0
 STOP_SECONDS: Final = 1.0
@@ -85,6 +96,7 @@ class Memory:
         self._box: ToolRegistry | None = None
         self._drained = not tree
         self._forked = False
+        self._companions: dict[str, Any] = {}
         self._off: Reason | None = None if tree else Reason.DISABLED
         self._tree: Tree | None = Tree(cell, meters, clock, self._status_for_endpoint, counter) if tree else None
         if self._tree is not None:
@@ -108,8 +120,9 @@ class Memory:
         `tree=False` gives the face alone: every call answers *off*. `registry`: where the metrics are registered; two
         runtimes on one registry share them. `counter(text)` counts the tokens of `context_tokens`: by default a third
         of the UTF-8 bytes; `sessions.budget.bpe_counter()` (extra `tokens`) counts exactly. `clock` is for tests.
-        Touches no network, prints nothing.
+        Touches no network, prints nothing. The first one of a process loads the rooms that it stands on.
         """
+        _load()
         memory = cls(SettingsCell(settings), Meters.on(registry), clock or Clock(), tree=tree, counter=counter)
         if memory._tree is not None:
             memory._tree.start()
@@ -441,9 +454,17 @@ class Memory:
         threading.Thread(target=end, name="honcho-close", daemon=True).start()
         return await done
 
+    def companion(self, name: str, make: Callable[[Self], T]) -> T:
+        """What lives beside this runtime and ends with it: made at the first call under this name; its `close()` is
+        called before the drain, so that what it still has to say is captured."""
+        found: T = self._companions.get(name) or self._companions.setdefault(name, make(self))
+        return found
+
     def _end(self, timeout: float) -> bool:
         assert self._tree is not None
         end = time.monotonic() + max(0.0, timeout)
+        for name, companion in list(self._companions.items()):
+            part(lambda companion=companion: {"closed": companion.close()}, [], name)
         drain = timeout - STOP_SECONDS
         flushed = False
         if drain > 0.0 and self._cell.current.configured and not self._cell.current.read_only:
@@ -476,6 +497,13 @@ class Memory:
         self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None
     ) -> None:
         await self.aclose()
+
+
+def _load() -> None:
+    """The names of `runtime.parts`, into this module."""
+    from honcho_actors.runtime import parts
+
+    globals().update({name: getattr(parts, name) for name in parts.__all__})
 
 
 def _skipped(reason: SkipReason) -> Receipt:

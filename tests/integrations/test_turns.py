@@ -76,6 +76,14 @@ class TestOneTurn:
         assert home.said("s") == [Held("ann", "one", True)]
         assert home.said("t") == [Held("bob", "two", True)]
 
+    def test_the_shared_turns_of_a_runtime_end_before_it_drains(self, tmp_path: Path) -> None:
+        with house(tmp_path) as home:
+            turns = Turns.of(home.memory)
+            assert Turns.of(home.memory) is turns
+            turns.begin(ASK, "one")
+            assert home.memory.close(20.0)
+            assert home.remote.held["s"] == [Held("ann", "one", True)]
+
     def test_several_texts_of_one_turn_are_captured_in_their_order(self, home: House) -> None:
         Turns(home.memory).begin(ASK, ["one", "two"]).finish("Both.")
         assert [one.text for one in home.said("s")] == ["one", "two", "Both."]
