@@ -46,6 +46,9 @@ DOWN: Final = range(38, 42)
 """In these turns the server fails; the conversation and its person are evicted before the first of them."""
 RESTARTED: Final = 44
 
+PATIENCE: Final = 30.0
+"""Seconds for what takes milliseconds: a busy machine changes nothing in what is shown."""
+
 READ_PRICE: Final = 0.1
 WRITE_PRICE: Final = 1.25
 """What a provider takes for cached and for newly written input, beside its price for plain input."""
@@ -211,7 +214,7 @@ def lived(folder: Path, learned: tuple[int, ...], turns: int = TURNS) -> Told:
                 while at < min(end, turns + 1):
                     _between(at, learned, remote, world, host)
                     host.turn(at, world.sessions.serve(_request(f"about rib {at}")))
-                    world.quiet()
+                    world.quiet(PATIENCE)
                     at += 1
     told.changes = remote.changes - 1
     return told
@@ -222,7 +225,7 @@ def _between(at: int, learned: tuple[int, ...], remote: Workshop, world: World, 
     if at in learned:
         remote.learn(at)
         world.sessions.refresh(_request(""))
-        world.quiet()
+        world.quiet(PATIENCE)
     if at in EVICTED or at == DOWN.start:
         _crowd(world, EVICTED.get(at, "other"))
         host.evict()
@@ -234,7 +237,7 @@ def _crowd(world: World, whose: str) -> None:
     for number in range(6):
         user = whose if whose == "ann" else f"{whose} {number}"
         world.sessions.serve(TurnRequest(session_key=f"another {number}", user=user, query="hello, who am I?"))
-        world.quiet()
+        world.quiet(PATIENCE)
     assert not any(row.key == "workshop" for row in world.sessions.rows())
 
 
@@ -247,9 +250,11 @@ def _process(server: Server, folder: Path, told: Told, clean: list[tuple[str, st
         "context_cadence": 1,
         "dialectic_cadence": 1,
         "max_sessions": 4,
+        "first_turn_wait": PATIENCE,
+        "request_timeout": PATIENCE,
     }
     with World(server=server, **settings) as world:
-        until(lambda: world.sessions.table.snapshots != "loading", 20.0)
+        until(lambda: world.sessions.table.snapshots != "loading", PATIENCE)
         host = Host(world, told, clean)
         try:
             yield world, host

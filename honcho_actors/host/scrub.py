@@ -1,24 +1,29 @@
 """Takes an echo of what was added out of what a model says, piece by piece as it is streamed.
 
-An echo begins with the envelope's opening line, whose id nobody else can write, and goes on for as long as the answer
-repeats, byte for byte, one of the texts that were really added. Where it stops repeating, the answer goes on and is
-shown: nothing that follows is swallowed, whether or not the envelope was closed.
+An echo begins with the id of the envelope's opening line, which nobody else can write, and goes on for as long as the
+answer repeats, byte for byte, one of the texts that were really added. Where it stops repeating, the answer goes on and
+is shown: nothing that follows is swallowed, whether or not the envelope was closed.
 """
 
 from __future__ import annotations
 
 from honcho_actors.privacy.envelope import Envelope
 
+ID_DIGITS = 4
+"""Digits of an id that an answer may end in the middle of; with fewer it is not an echo yet."""
+
 
 class Scrubber:
     """One answer. `feed` gives what may be shown now; `end`, once, what was still held back. Not thread-safe."""
 
     def __init__(self, envelope: Envelope, added: tuple[str, ...]) -> None:
-        self._opening = envelope.opening
-        self._closing = envelope.closing
-        self._known_to = len("[context ") if envelope.mark else len(envelope.opening)
-        found = [text[at + len(self._opening) :] for text in added if (at := text.find(self._opening)) >= 0]
-        self._texts = list(dict.fromkeys(found))
+        opening, closing = envelope.opening, envelope.closing
+        self._opens = opening[: opening.index(envelope.mark) + len(envelope.mark)] if envelope.mark else opening
+        self._closes = closing
+        texts = [opening, *(text[at:] for text in added if (at := text.find(opening)) >= 0)]
+        self._texts = [text[len(self._opens) :] for text in dict.fromkeys(texts)]
+        self._told = (self._opens.removesuffix(envelope.mark), closing[: closing.find(envelope.mark)])
+        """What may be shown of a line that the answer ended in: anybody can write it."""
         self._echo: list[str] | None = None
         """What may still follow of the texts that the echo has repeated so far; None outside an echo."""
         self._pending = ""
@@ -35,7 +40,7 @@ class Scrubber:
             if line:
                 shown.append(text[:start])
                 text = text[start + len(line) :]
-                self._echo = list(self._texts) if line is self._opening else None
+                self._echo = list(self._texts) if line is self._opens else None
                 continue
             held = self._held_back(text)
             shown.append(text[: len(text) - held])
@@ -46,28 +51,28 @@ class Scrubber:
     def end(self) -> str:
         """What was held back because it might have become an echo and did not."""
         held, self._pending, self._echo = self._pending, "", None
-        return held if len(held) <= self._known_to else ""
+        return "" if any(held.startswith(told) and len(held) >= len(told) + ID_DIGITS for told in self._told) else held
 
     def _repeated(self, text: str) -> str:
         """What is left of a piece after the part that repeats what was added."""
         assert self._echo is not None
         same = [(_alike(rest, text), rest) for rest in self._echo]
         most = max((length for length, _ in same), default=0)
-        going = [rest[length:] for length, rest in same if length == most]
-        self._echo = going if most == len(text) and all(going) else None
+        going = [rest[length:] for length, rest in same if length == most < len(rest)]
+        self._echo = going if most == len(text) and going else None
         return text[most:]
 
     def _first(self, text: str) -> tuple[int, str]:
         """Where the first whole line of the envelope begins, and which; ("" when there is none)."""
-        found = [(at, line) for line in (self._opening, self._closing) if (at := text.find(line)) >= 0]
+        found = [(at, line) for line in (self._opens, self._closes) if (at := text.find(line)) >= 0]
         return min(found, default=(0, ""))
 
     def _held_back(self, text: str) -> int:
         """How much of the end of a text may be the beginning of a line of the envelope."""
-        most = max(len(self._opening), len(self._closing)) - 1
+        most = max(len(self._opens), len(self._closes)) - 1
         for size in range(min(most, len(text)), 0, -1):
             end = text[-size:]
-            if self._opening.startswith(end) or self._closing.startswith(end):
+            if self._opens.startswith(end) or self._closes.startswith(end):
                 return size
         return 0
 

@@ -322,8 +322,8 @@ class Replay(Conversation):
         context, it gives the bytes that it gave first."""
         prompt, held = self._composed(static, collected, typed)
         added = self.keep(ordinal, digest_of(typed), prompt.added)
-        if added != prompt.added:
-            prompt = replace(prompt, user=typed + added)
+        if added != prompt.added or self._why is Prefix.TRIMMED:
+            prompt = replace(prompt, user=typed + added, prefix=self._why or prompt.prefix)
         if self._was_sent(prompt, held):
             self._save(self._rows, (), head=True)
         return prompt

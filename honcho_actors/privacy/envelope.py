@@ -62,19 +62,6 @@ class Envelope:
         typed = text[:start]
         return typed.removesuffix(BEFORE)
 
-    def without(self, text: str) -> str:
-        """Any text without every whole envelope in it: for an answer that quotes what it was given. What was opened and
-        never closed stays, except for the line that holds the id."""
-        if not self.mark or self.mark not in text:
-            return text
-        kept, at = [], 0
-        while (start := text.find(self.opening, at)) >= 0:
-            end = text.find(self.closing, start)
-            kept.append(text[at:start])
-            at = end + len(self.closing) if end >= 0 else start + len(self.opening)
-        kept.append(text[at:].replace(self.closing, ""))
-        return "".join(kept)
-
 
 PLAIN: Final = Envelope()
 _ANY: Final = Envelope("0" * 32)

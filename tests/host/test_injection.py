@@ -52,7 +52,7 @@ def told() -> dict[str, Told]:
     remote = Remote({})
     talks = Transcripts()
     found = {}
-    with World(remote, dialectic_cadence=1, max_concurrent_requests=4) as world:
+    with World(remote, dialectic_cadence=1, first_turn_wait=30.0, request_timeout=30.0) as world:
         for number, name in enumerate(NAMES):
             request = TurnRequest(session_key=f"s{number}", user=person(number), query=OWN)
             who = identity.resolve(request, world.cell.current)
@@ -63,7 +63,7 @@ def told() -> dict[str, Told]:
             remote.summaries[f"s{number}"] = text
             remote.answer = lambda query, text=text: text  # type: ignore[misc]
             world.sessions.serve(request)
-            world.quiet()
+            world.quiet(30.0)
             context = world.sessions.serve(request)
             prompt = talk.compose(STATIC, context, OWN)
             talk.user(prompt)
