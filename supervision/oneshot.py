@@ -14,6 +14,7 @@ from collections.abc import Callable, Generator
 from typing import Any
 
 from supervision._asyncio import running_loop
+from supervision.bell import bell_of
 
 __all__ = ["OneShot"]
 
@@ -95,19 +96,12 @@ class OneShot:
                 if not future.done():
                     future.set_result(None)
                 return
-            try:
-                loop.call_soon_threadsafe(_finish, future)
-            except RuntimeError:  # the loop was closed: its reader is gone with it
-                pass
+            bell.ring(future)
 
+        bell = bell_of(loop)
         self.subscribe(wake)
         try:
             yield from future
         finally:
             if not self.settled:
                 self.unsubscribe(wake)
-
-
-def _finish(future: asyncio.Future[None]) -> None:
-    if not future.done():
-        future.set_result(None)

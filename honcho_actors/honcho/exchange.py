@@ -11,7 +11,7 @@ import asyncio
 import json
 import math
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
@@ -22,12 +22,12 @@ from honcho_actors.honcho.breaker import Area, Breaker, Breakers, Permit
 from honcho_actors.honcho.endpoint import BadEndpoint, Endpoint, EndpointSource
 from honcho_actors.honcho.limiter import Limiter
 from honcho_actors.honcho.operations import Operation
-from honcho_actors.honcho.outcomes import Call, Failure, FailureKind, Ok, Outcome, Priority
+from honcho_actors.honcho.outcomes import Call, Failure, FailureKind, Ok, Outcome
 from honcho_actors.honcho.reading import Skip
 from honcho_actors.honcho.replies import MAX_BODY_BYTES, Reply, judge
 from honcho_actors.honcho.said import chain, said
 from honcho_actors.honcho.stream import PublicHttp
-from honcho_actors.honcho.transport import Exchange, PoolTransport
+from honcho_actors.honcho.transport import Exchange, Incoming, Pool, Sending
 
 if TYPE_CHECKING:
     from honcho_actors.metrics import Meters
@@ -69,7 +69,7 @@ class Caller:
     def __init__(
         self,
         source: EndpointSource,
-        transport: PoolTransport,
+        transport: Pool,
         limiter: Limiter,
         breakers: Breakers,
         meters: Meters | None = None,
@@ -78,7 +78,6 @@ class Caller:
     ) -> None:
         self._source = source
         self._transport = transport
-        self._http = httpx.AsyncClient(transport=transport, timeout=None, trust_env=False, follow_redirects=False)
         self._limiter = limiter
         self._breakers = breakers
         self._meters = meters
@@ -92,7 +91,7 @@ class Caller:
         """Parts of replies that were skipped, by name."""
 
     async def aclose(self) -> None:
-        await self._http.aclose()
+        await self._transport.aclose()
 
     async def call(
         self,
@@ -157,22 +156,20 @@ class Caller:
         trip = _Trip(self._breaker_of(job.op, endpoint))
         try:
             async with asyncio.timeout_at(deadline):
-                return await self._gated(job, call.priority, deadline, endpoint, trip)
+                return await self._gated(job, call, deadline, endpoint, trip)
         except TimeoutError:
             return self._out_of_time(job.op, trip)
         finally:
             if trip.permit is not None:
                 trip.breaker.forget(trip.permit)
 
-    async def _gated(
-        self, job: _Job[T], priority: Priority, deadline: float, endpoint: Endpoint, trip: _Trip
-    ) -> Outcome[T]:
+    async def _gated(self, job: _Job[T], call: Call, deadline: float, endpoint: Endpoint, trip: _Trip) -> Outcome[T]:
         op = job.op
         loop = asyncio.get_running_loop()
         breaker = trip.breaker
         if op.area is not Area.HEALTH and breaker.retry_in(loop.time()) > 0:
             return _open(op, breaker, loop.time())
-        if not await self._limiter.acquire(priority, deadline):
+        if not await self._limiter.acquire(call.priority, deadline, call.due):
             if loop.time() >= deadline:
                 return Failure(FailureKind.TIMED_OUT, op.name, detail="no slot before the deadline", bytes_sent=False)
             return Failure(FailureKind.RATE_LIMITED, op.name, detail="the queue is full", bytes_sent=False)
@@ -194,19 +191,14 @@ class Caller:
         try:
             base = self._base_of(endpoint)
             target = endpoint.target(*job.path, query=job.params)
-            request = httpx.Request(
-                op.method,
-                base.url,
-                headers=base.with_body if job.content else base.without_body,
-                content=job.content or None,
-                extensions={"exchange": exchange, "endpoint": endpoint, "target": target.encode("ascii")},
-            )
-            response = await self._http.send(request, stream=True)
-            reply = await _read(response, exchange.reply_headers)
+            headers = base.headers_for(op.method, job.content)
+            sending = Sending(op.method, endpoint, target.encode("ascii"), headers, job.content)
+            incoming = await self._transport.send(sending, exchange)
+            reply = await _read(incoming)
             if reply is None:
                 kind = FailureKind.UNKNOWN_OUTCOME if op.stores else FailureKind.BAD_REPLY
-                return Failure(kind, op.name, response.status_code, f"the reply is longer than {MAX_BODY_BYTES} bytes")
-            await response.aclose()
+                return Failure(kind, op.name, incoming.status, f"the reply is longer than {MAX_BODY_BYTES} bytes")
+            await incoming.aclose()
             whole = True
             return judge(op, reply, job.read, self._skip, (endpoint.key,), self._wall_clock())
         except PublicHttp as refused:
@@ -299,39 +291,43 @@ def _open(op: Operation, breaker: Breaker, now: float) -> Failure:
 
 @dataclass(frozen=True, slots=True)
 class _Base:
-    """Origin and headers as httpx wants them, made once: parsing costs more than sending. The target travels beside."""
+    """The headers that every request to an endpoint carries, made once: making them costs more than sending them."""
 
     endpoint: Endpoint
-    url: httpx.URL
-    without_body: httpx.Headers
-    with_body: httpx.Headers
+    headers: tuple[tuple[bytes, bytes], ...]
 
     @classmethod
     def of(cls, endpoint: Endpoint) -> _Base:
         headers = {"accept": "application/json", "accept-encoding": "identity", "user-agent": "honcho-actors"}
         if endpoint.key is not None:
             headers["authorization"] = f"Bearer {endpoint.key}"
-        full = httpx.Headers({**headers, "content-type": "application/json"})
-        return cls(endpoint, httpx.URL(endpoint.origin), httpx.Headers(headers), full)
+        host = httpx.URL(endpoint.origin).netloc
+        return cls(endpoint, ((b"host", host), *httpx.Headers(headers).raw))
+
+    def headers_for(self, method: str, content: bytes) -> tuple[tuple[bytes, bytes], ...]:
+        """With what this body, or the lack of one, adds."""
+        if content:
+            length = (b"content-length", str(len(content)).encode())
+            return (*self.headers, (b"content-type", b"application/json"), length)
+        return self.headers if method in ("GET", "DELETE") else (*self.headers, (b"content-length", b"0"))
 
 
-async def _read(response: httpx.Response, raw_headers: Sequence[tuple[bytes, bytes]]) -> Reply | None:
+async def _read(incoming: Incoming) -> Reply | None:
     """The reply read to its end, None when it is longer than is taken."""
-    headers = {name.lower(): value for name, value in raw_headers}
+    headers = {name.lower(): value for name, value in incoming.headers}
     announced = headers.get(b"content-length", b"")
     if announced.isdigit() and int(announced[:20]) > MAX_BODY_BYTES:
         return None
     parts: list[bytes] = []
     size = 0
-    assert isinstance(response.stream, httpx.AsyncByteStream)
-    async for part in response.stream:
+    async for part in incoming:
         size += len(part)
         if size > MAX_BODY_BYTES:
             return None
         parts.append(part)
     retry_after = headers.get(b"retry-after")
     return Reply(
-        status=response.status_code,
+        status=incoming.status,
         body=b"".join(parts),
         content_type=headers.get(b"content-type", b"").decode("latin-1").strip().lower(),
         encoding=headers.get(b"content-encoding", b"").decode("latin-1"),

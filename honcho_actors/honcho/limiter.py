@@ -67,9 +67,9 @@ class Limiter:
         """Calls in the queue now."""
         return self._waiting
 
-    async def acquire(self, priority: Priority, deadline: float) -> bool:
+    async def acquire(self, priority: Priority, deadline: float, due: float | None = None) -> bool:
         """True: a slot is held, `release` it. False: dropped. Cancelling the wait gives nothing up that was not
-        granted.
+        granted. Among calls of one priority the one that is `due` first goes first, by default by its deadline.
         """
         loop = asyncio.get_running_loop()
         now = loop.time()
@@ -82,7 +82,8 @@ class Limiter:
         if self._waiting >= self._max_waiting:
             self.dropped += 1
             return False
-        waiter = _Waiter((int(priority), deadline, next(self._seq)), deadline, loop.create_future())
+        rank = (int(priority), deadline if due is None else due, next(self._seq))
+        waiter = _Waiter(rank, deadline, loop.create_future())
         heapq.heappush(self._heap, waiter)
         self._by_age.append(waiter)
         self._waiting += 1

@@ -101,3 +101,6 @@ class Call:
 
     deadline: float
     priority: Priority = Priority.REFRESH
+    due: float | None = None
+    """When somebody's patience ends, who waits for it: the earliest goes first among calls of one priority. By default
+    the deadline."""

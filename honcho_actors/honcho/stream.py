@@ -219,10 +219,16 @@ class Stream(httpcore.AsyncNetworkStream):
         return wire.transport.get_write_buffer_size()
 
     @property
+    def ended(self) -> bool:
+        """As `broken`, by what the loop has been told: no question to the kernel."""
+        wire = self._wire
+        return bool(wire.eof or wire.lost or wire.buffer or wire.transport is None or wire.transport.is_closing())
+
+    @property
     def broken(self) -> bool:
         """Whether an idle connection can't be used again: hung up, lost, or with bytes that nobody asked for."""
         wire = self._wire
-        if wire.eof or wire.lost or wire.buffer or wire.transport is None or wire.transport.is_closing():
+        if self.ended or wire.transport is None:
             return True
         raw = wire.transport.get_extra_info("socket")
         return raw is None or _readable(raw.fileno())

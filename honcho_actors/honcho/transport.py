@@ -1,4 +1,4 @@
-"""The connection pool: an httpx transport over httpcore's single connections that survives cancellation.
+"""The connection pool: over httpcore's single connections, and one that survives cancellation.
 
 httpx's own pool loses a slot to many a cancelled call and serves its queue quadratically. Here a call takes an idle
 connection or opens one, and whatever ends it early (a kill, a deadline, an error) aborts that connection without
@@ -12,7 +12,6 @@ import ssl
 from collections import deque
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass
-from types import TracebackType
 from typing import cast
 
 import httpcore
@@ -22,6 +21,8 @@ from honcho_actors.honcho.endpoint import Endpoint
 from honcho_actors.honcho.resolver import Resolver, on_daemon_thread
 from honcho_actors.honcho.stream import Stream, connect
 
+Headers = Sequence[tuple[bytes, bytes]]
+
 KEEP_ALIVE = 4.0
 """Seconds that an idle connection is kept: below uvicorn's 5, so that it is we who hang up."""
 MAX_IDLE = 32
@@ -29,14 +30,13 @@ MAX_IDLE = 32
 
 @dataclass(slots=True)
 class Exchange:
-    """What became of one request on the wire; travels in the request's extensions under `exchange`."""
+    """What became of one request on the wire."""
 
     idempotent: bool
     body_bytes: int
     connection: _Connection | None = None
     reused: bool = False
     reconnected: bool = False
-    reply_headers: Sequence[tuple[bytes, bytes]] = ()
 
     def abort(self) -> None:
         """Gives the connection up at once. Idempotent; nothing to wait for."""
@@ -63,7 +63,7 @@ class _Connection:
 
     __slots__ = ("_base", "_head", "aborted", "http", "idle_since", "origin", "pool", "stream")
 
-    def __init__(self, pool: PoolTransport, endpoint: Endpoint) -> None:
+    def __init__(self, pool: Pool, endpoint: Endpoint) -> None:
         self.pool = pool
         self.origin = endpoint.origin
         self.stream: Stream | None = None
@@ -108,7 +108,18 @@ class _Connection:
                 self.stream.abort()
 
 
-class PoolTransport(httpx.AsyncBaseTransport):
+@dataclass(slots=True)
+class Sending:
+    """One request as it goes out: the finished target and headers, and the body, b"" for none."""
+
+    method: str
+    endpoint: Endpoint
+    target: bytes
+    headers: Headers
+    content: bytes
+
+
+class Pool:
     """Connections of one event loop. Construction touches neither the network nor any certificate."""
 
     def __init__(
@@ -140,20 +151,18 @@ class PoolTransport(httpx.AsyncBaseTransport):
     def idle(self) -> int:
         return len(self._idle)
 
-    async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
-        exchange = cast(Exchange, request.extensions["exchange"])
-        endpoint = cast(Endpoint, request.extensions["endpoint"])
+    async def send(self, request: Sending, exchange: Exchange) -> Incoming:
+        """The beginning of the reply. Whoever does not read it to its end aborts the exchange."""
         try:
-            return await self._send(request, exchange, endpoint)
+            return await self._send(request, exchange)
         except (httpcore.WriteError, httpcore.ReadError, httpcore.RemoteProtocolError):
             if not (exchange.idempotent and exchange.reused and not exchange.any_sent):
                 raise
             exchange.reconnected = True
-            return await self._send(request, exchange, endpoint, fresh=True)
+            return await self._send(request, exchange, fresh=True)
 
-    async def _send(
-        self, request: httpx.Request, exchange: Exchange, endpoint: Endpoint, fresh: bool = False
-    ) -> httpx.Response:
+    async def _send(self, request: Sending, exchange: Exchange, fresh: bool = False) -> Incoming:
+        endpoint = request.endpoint
         if self._closed:
             raise httpcore.ConnectError("the client is closed")
         connection = None if fresh else self._take(endpoint.origin)
@@ -168,17 +177,15 @@ class PoolTransport(httpx.AsyncBaseTransport):
             http = connection.http
             if http is None:
                 http = await connection.open(endpoint, await self._tls() if endpoint.scheme == "https" else None)
-            target = request.extensions.get("target") or request.url.raw_path
-            url = httpcore.URL(scheme=endpoint.scheme, host=endpoint.host, port=endpoint.port, target=target)
+            url = httpcore.URL(scheme=endpoint.scheme, host=endpoint.host, port=endpoint.port, target=request.target)
             body = _Body(request.content, connection)
             reply = await http.handle_async_request(
-                httpcore.Request(request.method, url, headers=request.headers.raw, content=body)
+                httpcore.Request(request.method, url, headers=request.headers, content=body)
             )
         except BaseException:
             connection.abort()
             raise
-        exchange.reply_headers = reply.headers
-        return httpx.Response(reply.status, stream=_ReplyBody(connection, reply))
+        return Incoming(connection, reply)
 
     def _take(self, origin: str) -> _Connection | None:
         """The idle connection used last, if it is still whole: the most likely to be alive."""
@@ -196,7 +203,7 @@ class PoolTransport(httpx.AsyncBaseTransport):
         """The reply was read to its end: the connection is idle, or done with."""
         self._busy.discard(connection)
         http, stream = connection.http, connection.stream
-        whole = http is not None and stream is not None and http.is_idle() and not stream.broken
+        whole = http is not None and stream is not None and http.is_idle() and not stream.ended
         if self._closed or not whole or connection.aborted:
             connection.abort()
             return
@@ -226,14 +233,6 @@ class PoolTransport(httpx.AsyncBaseTransport):
     async def aclose(self) -> None:
         self.abort_all()
         await asyncio.sleep(0)  # lets the loop close the sockets before it is closed itself
-
-    async def __aexit__(
-        self,
-        exc_type: type[BaseException] | None = None,
-        exc_value: BaseException | None = None,
-        traceback: TracebackType | None = None,
-    ) -> None:
-        await self.aclose()
 
     def _drop_expired(self, loop: asyncio.AbstractEventLoop) -> None:
         self._sweep = None
@@ -278,15 +277,21 @@ class _Body:
         pass
 
 
-class _ReplyBody(httpx.AsyncByteStream):
-    """The reply's body. Read to the end it gives the connection back; closed earlier it aborts it.
+class Incoming:
+    """A reply that has begun: its status and headers, and its body to be read.
+
+    Closed when it was read to its end it gives the connection back; closed earlier it aborts it.
 
     So does a 5xx (after an unhandled error uvicorn hangs up without saying so, and the next request would meet a
     reset), and a reply whose end is not exactly where its announced length puts it: what follows would be taken for the
     next reply, which may be about somebody else.
     """
 
+    __slots__ = ("_connection", "_ended", "_reply", "headers", "status")
+
     def __init__(self, connection: _Connection, reply: httpcore.Response) -> None:
+        self.status = reply.status
+        self.headers: Headers = reply.headers
         self._connection = connection
         self._reply = reply
         self._ended = False

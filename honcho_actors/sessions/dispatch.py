@@ -16,7 +16,7 @@ from honcho_actors.privacy.identity import Identity, locate
 from honcho_actors.sessions.cadence import level_for
 from honcho_actors.sessions.flights import Flight, Flights
 from honcho_actors.sessions.jobs import GRACE_SECONDS, MAX_JOB_SECONDS, BaseJob, DialecticJob, Job, SummaryJob
-from honcho_actors.sessions.messages import Overdue, Started
+from honcho_actors.sessions.messages import LOOK, Overdue, Started
 from honcho_actors.sessions.ports import Ports
 from honcho_actors.sessions.questions import screened_message
 from honcho_actors.sessions.table import Entry, Table
@@ -28,6 +28,8 @@ from supervision import BRUTAL_KILL, ChildSpec, NoProc, Ref, Reply, Restart, Thr
 REFRESH_SUPERVISOR = "honcho.refresh"
 """The registered name of the supervisor that the workers run under."""
 
+LOOK_EVERY = 0.05
+"""Seconds between two looks at who waits in line in vain."""
 START_SECONDS = 30.0
 """A worker's start only waits for its turn on the loop; behind a burst that can take seconds."""
 
@@ -41,6 +43,7 @@ class Dispatch:
         self._ports = ports
         self._settle = settle
         self.flights = Flights(table.generation)
+        self._looking = False
 
     def base(
         self,
@@ -80,6 +83,7 @@ class Dispatch:
             summary,
             seconds,
             cold=entry.block is None,
+            due=None if deadline == inf else deadline,
         )
         if not self._launch(job, entry, trigger, deadline=deadline):
             if entry.block is None:
@@ -129,7 +133,10 @@ class Dispatch:
         self.flights.begin(flight)
         self._settle(entry)
         if flight.cold and self.flights.running >= self._most():
-            self.flights.line_up(flight, deadline)
+            self.flights.line.put(deadline, job.number, self._me.clock.now())
+            if not self._looking:
+                self._looking = True
+                self._me.send_after(LOOK_EVERY, LOOK)
             return True
         if self._start(flight):
             return True
@@ -149,6 +156,18 @@ class Dispatch:
                 self.flights.end(flight.job.number)
                 dropped.append(flight)
         return dropped
+
+    def hopeless(self) -> list[Flight]:
+        """The flights in line whose turn can't come in time, taken out of the book. Looks again while there is a
+        line."""
+        slots = self._ports.cell.current.max_concurrent_requests
+        found = self.flights.hopeless(self._me.clock.now(), slots)
+        for flight in found:
+            self.flights.end(flight.job.number)
+        self._looking = len(self.flights.line) > 0
+        if self._looking:
+            self._me.send_after(LOOK_EVERY, LOOK)
+        return found
 
     def _most(self) -> int:
         """Workers at once for whom somebody waits: enough to keep every slot of the client busy."""
@@ -172,7 +191,7 @@ class Dispatch:
             reply: Reply[Any] = supervisor.start_child(spec, block=False)
         except NoProc:
             return False
-        self.flights.launch(flight)
+        self.flights.launch(flight, self._me.clock.now(), self._ports.cell.current.max_concurrent_requests)
         me, number = self._me.actor_ref, job.number
         reply.subscribe(lambda: me.cast(Started(number, reply)))
         flight.timer = self._me.send_after(job.seconds + GRACE_SECONDS, Overdue(number))

@@ -7,10 +7,11 @@ it.
 
 from __future__ import annotations
 
-from heapq import heappop, heappush
+from math import inf
 from typing import Any
 
 from honcho_actors.sessions.jobs import BaseJob, DialecticJob, Job, SummaryJob
+from honcho_actors.sessions.line import Line
 from honcho_actors.sessions.table import Entry, PersonId
 from supervision import Ref
 
@@ -25,7 +26,9 @@ class Flight:
     """One job. `followers` are further conversations that a base flight will answer; `awaited`: a turn waits for it."""
 
     __slots__ = (
+        "alone",
         "awaited",
+        "began",
         "followers",
         "job",
         "launched",
@@ -43,6 +46,10 @@ class Flight:
         self.leader = leader
         self.followers: list[Entry] = []
         self.started = started
+        self.began = started
+        """When its worker was started."""
+        self.alone = False
+        """It had a place of the client to itself: how long it takes is how long the server takes."""
         self.trigger = trigger
         self.worker: Ref[Any] | None = None
         self.monitor: Any = None
@@ -64,6 +71,14 @@ class Flight:
         return any(not waiter.resolved for entry in self.entries for waiter in entry.waiters or ())
 
     @property
+    def patience(self) -> float:
+        """When the last of those who wait for it gives up; infinite when nobody ever waited."""
+        if not self.awaited:
+            return inf
+        waiting = [waiter.deadline for entry in self.entries for waiter in entry.waiters or () if not waiter.resolved]
+        return max((inf if deadline is None else deadline for deadline in waiting), default=0.0)
+
+    @property
     def entries(self) -> list[Entry]:
         """Every conversation that this flight answers."""
         return [self.leader, *self.followers]
@@ -77,7 +92,7 @@ class Flights:
         self._flights: dict[int, Flight] = {}
         self._of_person: dict[PersonId, Flight] = {}
         self._of_worker: dict[int, int] = {}
-        self._line: list[tuple[float, int]] = []
+        self.line = Line()
         self.running = 0
         """How many first reads, for which turns may wait, have a worker. Nothing else counts: a slow question must not
         stand in front of them."""
@@ -118,22 +133,31 @@ class Flights:
         else:
             flight.leader.dialectic_job = number
 
-    def line_up(self, flight: Flight, deadline: float) -> None:
-        """Has a flight wait for its turn to be started, the earliest deadline first."""
-        heappush(self._line, (deadline, flight.job.number))
-
-    def launch(self, flight: Flight) -> None:
-        """A worker is being started for it."""
+    def launch(self, flight: Flight, now: float, places: int) -> None:
+        """A worker is being started for it; the client has so many `places`."""
         flight.launched = True
+        flight.began = now
+        flight.alone = self.running < places
         self.running += flight.cold
 
     def next(self) -> Flight | None:
         """The next in line, taken out of it."""
-        while self._line:
-            flight = self._flights.get(heappop(self._line)[1])
+        while (number := self.line.pop()) is not None:
+            flight = self._flights.get(number)
             if flight is not None and not flight.launched:
                 return flight
         return None
+
+    def hopeless(self, now: float, places: int) -> list[Flight]:
+        """Those in line whose turn can't come before everyone who waits for them has given up, taken out of it."""
+        numbers = self.line.hopeless(now, max(0, self.running - places), places, self._patience)
+        return [self._flights[number] for number in numbers]
+
+    def _patience(self, number: int) -> float | None:
+        flight = self._flights.get(number)
+        if flight is None or flight.launched:
+            return None
+        return flight.patience
 
     def runs(self, flight: Flight, worker: Ref[Any]) -> None:
         """Its worker has started."""
@@ -152,7 +176,9 @@ class Flights:
         flight = self._flights.pop(number, None)
         if flight is None:
             return None
-        self.running -= flight.cold and flight.launched
+        if flight.cold and flight.launched:
+            self.running -= 1
+            self.line.served()
         if flight.worker is not None:
             self._of_worker.pop(id(flight.worker), None)
         if flight.monitor is not None:

@@ -40,6 +40,8 @@ class BaseJob:
     summary: bool
     seconds: float
     cold: bool = False
+    due: float | None = None
+    """When the turn that waits for it goes on without it."""
     layer: Layer = Layer.BASE
 
 

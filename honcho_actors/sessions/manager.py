@@ -22,6 +22,7 @@ from honcho_actors.sessions.messages import (
     Drain,
     Forget,
     Load,
+    LookAtLine,
     Open,
     Overdue,
     Republish,
@@ -64,6 +65,7 @@ class SessionManager(ThreadActor):
         self._ports = ports
         self._meters = ports.meters
         self._waiting = Waiting()
+        self._unshown = 0
         self._complained = -COMPLAIN_EVERY
 
     # -- life ----------------------------------------------------------------------------------------------------------
@@ -104,6 +106,10 @@ class SessionManager(ThreadActor):
         handler = _HANDLERS.get(type(message))
         if handler is not None:
             handler(self, message)
+        self._unshown += 1
+        if self._unshown >= SLICE or self.actor_inbox.empty():
+            self._unshown = 0
+            self._gauges()
 
     # -- turns ---------------------------------------------------------------------------------------------------------
 
@@ -123,7 +129,6 @@ class SessionManager(ThreadActor):
                 _log.warning("a turn could not be counted", exc_info=True)
         if feed and not table.woken:
             table.woken = self.actor_ref.cast(DRAIN)
-        self._gauges()
 
     def _served(self, turn: TurnRecord) -> None:
         """A turn was answered. A warm one is counted now; one that had waited was counted when it was opened."""
@@ -160,7 +165,6 @@ class SessionManager(ThreadActor):
         except Exception:  # noqa: BLE001 boundary: as for a turn that was served; and whoever waits is answered
             _log.warning("a load could not be started", exc_info=True)
             waiter.resolve(Context((), State.COLD, Reason.SERVER_ERROR), "result")
-        self._gauges()
 
     def _park(self, turn: TurnRecord, deadline: float, waiter: Waiter[Context], now: float) -> None:
         """Starts the load of a cold turn, and answers it now if there is nothing to wait for."""
@@ -273,11 +277,17 @@ class SessionManager(ThreadActor):
         settings = self._ports.cell.current
         self._residence.bound(settings.max_sessions, settings.max_cache_bytes)
         self._advance()
-        self._gauges()
 
     def _advance(self) -> None:
-        """Lets the next in line begin. What is dropped unsent was not attempted: the next turn is as due."""
-        for flight in self._dispatch.advance():
+        """Lets the next in line begin."""
+        self._unsent(self._dispatch.advance())
+
+    def _look_at_line(self, message: LookAtLine) -> None:
+        self._unsent(self._dispatch.hopeless())
+
+    def _unsent(self, flights: list[Flight]) -> None:
+        """What is dropped unsent was not attempted: the next turn is as due, and whoever still waits is told now."""
+        for flight in flights:
             self._meters.refresh.labels(flight.job.layer, "cancelled").inc()
             for entry in flight.entries:
                 entry.base_mark = entry.summary_mark = entry.question_due = None
@@ -295,6 +305,8 @@ class SessionManager(ThreadActor):
             return
         self._table.failed_reads, self._table.failed_why = 0, ""
         now = self.clock.now()
+        if flight.alone:
+            self._table.read_took(now - flight.began)
         leader = flight.leader
         summary_is_new = False
         if done.summary is None and isinstance(flight.job, BaseJob) and flight.job.summary:
@@ -403,7 +415,6 @@ class SessionManager(ThreadActor):
             trigger = "refresh" if message.again else "prewarm"
             self._dispatch.base(entry, message.identity, message.settings, entry.turns, trigger, message.again)
         self._residence.settle(entry)
-        self._gauges()
 
     def _uploaded(self, message: Uploaded) -> None:
         """Touches the entry, and admits one that only uploads. A person who was not known may be from now on."""
@@ -435,14 +446,12 @@ class SessionManager(ThreadActor):
         for person in [one for one in self._table.persons if one[4] == message.peer]:
             self._residence.drop_person(person)
         self._advance()
-        self._gauges()
 
     def _restored(self, message: Restored) -> None:
         """A slice of snapshots. Whoever waited for one of these persons is answered."""
         for person in self._shelf.restore(message, self.clock.now()):
             if others := self._residence.conversations(person):
                 self._republish(Republish(person, others))
-        self._gauges()
         message.keeper.cast(Taken())
 
     # -- bounds --------------------------------------------------------------------------------------------------------
@@ -461,7 +470,6 @@ class SessionManager(ThreadActor):
         if keys is None:
             self._residence.idle_persons(self.clock.now() - settings.idle_ttl)
             self._plan_sweep()
-            self._gauges()
             return
         self._residence.idle(keys, self.clock.now() - settings.idle_ttl)
         self.actor_ref.cast(Sweep(slices))
@@ -499,6 +507,7 @@ _HANDLERS: dict[type[Any], Callable[[SessionManager, Any], None]] = {
     Down: SessionManager._down,
     Overdue: SessionManager._overdue,
     Started: SessionManager._started,
+    LookAtLine: SessionManager._look_at_line,
     Sweep: SessionManager._sweep,
     Republish: SessionManager._republish,
     Restored: SessionManager._restored,

@@ -68,6 +68,13 @@ class Overdue(NamedTuple):
     number: int
 
 
+class LookAtLine:
+    """Is anybody in line in vain?"""
+
+
+LOOK = LookAtLine()
+
+
 class Started(NamedTuple):
     """The reply about a worker's start is there."""
 

@@ -28,9 +28,13 @@ class Order(Generic[K, V]):
     def __contains__(self, key: object) -> bool:
         return key in self.places
 
+    def __len__(self) -> int:
+        return len(self.places)
+
     def put(self, key: K, value: V) -> None:
-        """It was used just now."""
-        self.places.pop(key, None)
+        """It was used just now. A value is one object for one use: by it a place is told from the one before."""
+        if self.places.pop(key, None) is value:
+            self._oldest.clear()
         self.places[key] = value
 
     def take(self, key: K) -> V | None:

@@ -1,19 +1,17 @@
 """Who stays in memory: conversations and persons bounded by count, bytes and idle time; whoever is pinned stays.
 
 A conversation is *lively* (an object, with whatever its refreshes and waiters need) or *at rest* (one packed tuple). It
-is woken by what happens to it, and of those that nothing holds `LIVELY` stay awake, the most recently used. `cachetools`
-keeps their order; those at rest lie in the order in which they went to rest, which is the same one. What is counted is
-the real table, never a counter beside it. A person outlives its conversations, so that a new one starts warm, and
-leaves after them. One owner: the SessionManager.
+is woken by what happens to it; of those that nothing holds `LIVELY` stay awake, the most recently used. Those at rest
+lie in the order in which they went to rest, which is the order of use, too. What is counted is the real table, never a
+counter beside it. A person outlives its conversations, so that a new one starts warm, and leaves after them. One owner:
+the SessionManager.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from math import inf
+from itertools import count
 from typing import Final
-
-from cachetools import LRUCache
 
 from honcho_actors.sessions.order import Order
 from honcho_actors.sessions.table import (
@@ -67,8 +65,9 @@ class Residence:
         self._table = table
         self._lively = table.entries.lively
         self._evicted = evicted
-        self._free: LRUCache[Key, None] = LRUCache(inf)
-        """Those awake that nothing holds."""
+        self._free: Order[Key, int] = Order({})
+        """Those awake that nothing holds. The numbers only tell one use from the next."""
+        self._uses = count(1 << 10)
         self._resting: Order[Key, Rest] = Order(table.entries.resting)
         self._free_persons: Order[PersonId, float] = Order({})
         """Persons without a conversation, and since when."""
@@ -112,22 +111,22 @@ class Residence:
         """It was used just now."""
         entry.touched = now
         if entry.key in self._free:
-            self._free[entry.key]
+            self._free.put(entry.key, next(self._uses))
 
     def settle(self, entry: Entry) -> None:
         """Its pins may have changed: it can leave, or go to rest, exactly when nothing holds it."""
+        free, key = self._free, entry.key
         if entry.pinned:
-            self._free.pop(entry.key, None)
-        elif entry.key not in self._free and self._lively.get(entry.key) is entry:
-            self._free[entry.key] = None
-            while len(self._free) > LIVELY:
-                longest = self._lively[self._free.popitem()[0]]
-                if not longest.pinned:
-                    self.rest(longest)
+            free.take(key)
+        elif key not in free and self._lively.get(key) is entry:
+            free.put(key, next(self._uses))
+            while len(free) > LIVELY and (longest := free.take_oldest()) is not None:
+                if not (oldest := self._lively[longest[0]]).pinned:
+                    self.rest(oldest)
 
     def rest(self, entry: Entry) -> None:
         """Puts a conversation to rest that nothing holds."""
-        self._free.pop(entry.key, None)
+        self._free.take(entry.key)
         self._resting.put(entry.key, pack(entry))
         self._lively.pop(entry.key, None)
 
@@ -205,13 +204,13 @@ class Residence:
             if rest is not None:
                 self._resting.put(key, rest)
             elif key in self._free:
-                self._free[key]
+                self._free.put(key, next(self._uses))
 
     def drop(self, entry: Entry, reason: str) -> None:
         """Takes an entry out, whatever holds it. It has no block from then on: a turn may still remember it."""
         if self._lively.get(entry.key) is not entry:
             return
-        self._free.pop(entry.key, None)
+        self._free.take(entry.key)
         del self._lively[entry.key]
         self._table.bytes -= entry.bytes
         entry.block = entry.ready = None
@@ -237,11 +236,10 @@ class Residence:
         if oldest is not None:
             self._gone(*oldest, reason)
             return True
-        try:
-            key, _ = self._free.popitem()
-        except KeyError:
+        longest = self._free.take_oldest()
+        if longest is None:
             return False
-        self.drop(self._lively[key], reason)
+        self.drop(self._lively[longest[0]], reason)
         return True
 
     def _drop_resting(self, key: Key, rest: Rest, reason: str) -> None:

@@ -18,6 +18,7 @@ from honcho_actors.privacy.identity import Identity, resolve
 from honcho_actors.sessions import publishing
 from honcho_actors.sessions.block import Limits
 from honcho_actors.sessions.budget import Counter
+from honcho_actors.sessions.line import MANY
 from honcho_actors.sessions.messages import DRAIN, Open, TurnRecord
 from honcho_actors.sessions.table import (
     EPOCH,
@@ -36,6 +37,12 @@ from honcho_actors.sessions.trivial import is_trivial
 from honcho_actors.settings import Settings, SettingsCell
 from supervision import Clock, Waiter
 
+CROWD_SECONDS = 0.00005
+CROWD_SECONDS_MAX = 0.1
+"""What each of those who wait takes off the grant of who comes after them, and what all of them take at most: so long
+it takes to tell them."""
+LEAST_READ = 0.001
+"""Seconds that a read is taken to take at least."""
 REMEMBERED = 1024
 """Conversations, beyond twice those held, that are remembered by their requests. One that was dropped has no block."""
 
@@ -73,6 +80,8 @@ class Serving:
         self._now: Callable[[], float] = clock.now
         self._counter = counter
         self._gate = Gate(cell.current)
+        self._begun: set[Waiter[Context]] = set()
+        """Whoever waits now."""
 
     # -- a turn --------------------------------------------------------------------------------------------------------
 
@@ -202,14 +211,21 @@ class Serving:
                 table.woken = False
 
     def begin(self, turn: TurnRecord, deadline: float) -> Waiter[Context]:
-        """Starts a cold turn's load and gives the reply that will come, at the latest at `deadline`. Never blocks."""
+        """Starts a cold turn's load and gives the reply that will come, at the latest at `deadline`. Never blocks. In a
+        crowd it comes a little earlier: all of them have to be told."""
+        deadline -= min(CROWD_SECONDS * len(self._begun), CROWD_SECONDS_MAX)
         waiter: Waiter[Context] = Waiter(
             clock=self._clock, deadline=deadline, on_deadline=Context((), State.COLD, Reason.DEADLINE)
         )
         manager = self._table.manager
+        if self._crowded(turn, deadline):
+            waiter.resolve(Context((), State.COLD, Reason.OVERLOADED), "overloaded")
+            return waiter
         if manager is None:
             waiter.resolve(Context((), State.COLD, self._away()), "shutdown" if self._table.closed else "manager_down")
             return waiter
+        self._begun.add(waiter)
+        waiter.add_done_callback(self._begun.discard)
         waiter.bind(manager, self._manager_gone)
         if not manager.cast(Open(turn, deadline, waiter)):
             away = manager.is_alive()
@@ -218,6 +234,14 @@ class Serving:
                 "overloaded" if away else "manager_down",
             )
         return waiter
+
+    def _crowded(self, turn: TurnRecord, deadline: float) -> bool:
+        """Whether more wait already than could be served in time, and as many again: whoever comes now is told now."""
+        waiting = len(self._begun)
+        if waiting < MANY or (seconds := self._table.read_seconds) is None:
+            return False
+        places = turn.settings.max_concurrent_requests
+        return waiting >= MANY + 2.0 * places * (deadline - turn.at) / max(seconds, LEAST_READ)
 
     def unserved(self, turn: TurnRecord, reason: Reason = Reason.LOADING) -> Context:
         """A cold turn that does not wait: answered at once, and counted, so that the next one finds something."""

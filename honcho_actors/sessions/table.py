@@ -282,6 +282,8 @@ class Table:
         """Of conversations that are held, and of those that have left."""
         self.unsaved: dict[tuple[str, ...], PersonSnapshot | SessionSnapshot] = {}
         """What has changed since it was last saved: put by the manager, taken by the keeper."""
+        self.read_seconds: float | None = None
+        """How long a first read takes of late when it need not wait for a place; None before there was one."""
         self.keeper: Ref[Any] | None = None
         self.degraded: tuple[Cause, ...] = ()
         """Why memory is worse than it should be now; put by whoever watches over the runtime, taken with each block."""
@@ -293,6 +295,11 @@ class Table:
         """and why the last of them did: a word of `Reason`."""
         self.snapshots = "loading"
         """How the file of snapshots fares, in a word for `status`."""
+
+    def read_took(self, seconds: float) -> None:
+        """A first read came back. The server is believed to be as fast as it was, and slow only after a while."""
+        before = self.read_seconds
+        self.read_seconds = seconds if before is None or seconds < before else before + (seconds - before) / 8
 
 
 def context_of(block: Block, now: float, volatile_max_age: float) -> Context:

@@ -100,8 +100,7 @@ def _deadline(seconds: float) -> float:
 
 async def read_base(reads: Reads, job: BaseJob) -> Done:
     """One request; a second one, for the person's part alone, only when the server answered and refused the first."""
-    deadline = _deadline(job.seconds)
-    priority = Priority.COLD if job.cold else Priority.REFRESH
+    call = Call(_deadline(job.seconds), Priority.COLD if job.cold else Priority.REFRESH, job.due)
     found = await reads.session_context(
         job.workspace,
         job.session,
@@ -110,7 +109,7 @@ async def read_base(reads: Reads, job: BaseJob) -> Done:
         tokens=job.tokens,
         summary=job.summary,
         include_most_frequent=True,
-        call=Call(deadline, priority),
+        call=call,
     )
     if isinstance(found, Ok):
         read = found.value
@@ -125,7 +124,7 @@ async def read_base(reads: Reads, job: BaseJob) -> Done:
         job.peer,
         max_conclusions=job.max_conclusions,
         include_most_frequent=True,
-        call=Call(deadline, priority),
+        call=call,
     )
     if isinstance(person, Ok):
         return Done(job.number, representation=person.value.representation or "", card=card_lines(person.value.card))
