@@ -33,8 +33,8 @@ AFTER_CRASH = 2.0
 """Seconds until a conversation is tried again whose worker died."""
 
 LEAVES_IN = 0.25
-"""Seconds that a worker has to end when everything does: one whose server hangs is cut off, as by a kill, and its outcome
-is found out by the next; the writer, the snapshots and the endpoint behind it end in order."""
+"""Seconds that a worker has to end when everything does: one whose server hangs is cut off, as by a kill, and its
+outcome is found out by the next; the writer, the snapshots and the endpoint behind it end in order."""
 
 DELIVERY = "delivery"
 
