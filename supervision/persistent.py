@@ -102,7 +102,8 @@ def _drop(node: tuple[Any, ...] | None, shift: int, key: int) -> tuple[Any, ...]
     items = list(node)
     at = (key >> shift) & _MASK
     items[at] = None if not shift else _drop(items[at], shift - _BITS, key)
-    return tuple(items) if any(item is not None for item in items) else None
+    left = tuple(items)
+    return None if left == _EMPTY_NODE else left
 
 
 def _walk(node: tuple[Any, ...] | None, shift: int, order: range) -> Iterator[Any]:

@@ -6,8 +6,9 @@ A `State` may be kept, compared, stepped twice, and read by any thread without a
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from enum import Enum
+from operator import attrgetter
 from typing import Any
 
 from supervision.events import ChildInfo, ChildState, Counts, Effect, Event, Exit, Happening, Report
@@ -86,6 +87,10 @@ class State:
     ending: Exit | None = None
 
 
+_first = attrgetter(*State.__slots__[:6])
+_second = attrgetter(*State.__slots__[6:])
+
+
 class Turn:
     """One step being worked out: a draft of the state, and the effects so far."""
 
@@ -105,12 +110,12 @@ class Turn:
     out: list[Effect]
 
     def __init__(self, state: State) -> None:
-        for slot in State.__slots__:
-            setattr(self, slot, getattr(state, slot))
+        self.flags, self.phase, self.children, self.ids, self.refs, self.next_seq = _first(state)
+        self.live, self.incidents, self.job, self.deferred, self.ending = _second(state)
         self.out = []
 
     def state(self) -> State:
-        return State(*(getattr(self, slot) for slot in State.__slots__))
+        return State(*_first(self), *_second(self))
 
     # --- the child table ---
 
@@ -123,7 +128,7 @@ class Turn:
         return child
 
     def put(self, old: Child, **changes: Any) -> Child:
-        child = replace(old, **changes)
+        child = _changed(old, changes)
         self.live += child.live - old.live
         self.children = self.children.put(child.seq, child)
         if old.ref is not child.ref:
@@ -152,6 +157,14 @@ class Turn:
 
     def report(self, what: Happening, child: Child, reason: Reason | None = None) -> None:
         self.out.append(Report(what, child.spec.id, child.generation, reason))
+
+
+def _changed(child: Child, changes: dict[str, Any]) -> Child:
+    """As `dataclasses.replace`, which asks every class again what its fields are."""
+    made = object.__new__(Child)
+    for slot in Child.__slots__:
+        object.__setattr__(made, slot, changes[slot] if slot in changes else getattr(child, slot))
+    return made
 
 
 # --- reading a state (from any thread) --------------------------------------------------------------------------------
