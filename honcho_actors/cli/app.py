@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import Annotated
 
@@ -27,7 +28,8 @@ StateDir = Annotated[
 
 def run() -> int:
     """Runs the command line; gives the exit code. No exception of ours or of a library leaves as a traceback."""
-    return out.ended(lambda: app(standalone_mode=False))
+    arguments = sys.argv[1:] or ["--help"]
+    return out.ended(lambda: app(arguments, prog_name="honcho-actors", standalone_mode=False))
 
 
 @app.command(epilog="Example: honcho-actors demo --transcript talk.jsonl --json")
@@ -93,6 +95,34 @@ def local(
 
 
 Timeout = Annotated[float, typer.Option(help="Total seconds for the one request.", min=0.1, max=600.0)]
+
+
+@app.command(epilog="Example: honcho-actors proxy --upstream https://api.openai.com --port 8486")
+def proxy(
+    upstream: Annotated[str, typer.Option(help="Where the model is: http(s)://host[:port][/prefix].")],
+    host: Annotated[str, typer.Option(help="Where it listens; off this machine only with a token.")] = "127.0.0.1",
+    port: Annotated[int, typer.Option(help="Its port; 0 picks a free one.", min=0, max=65535)] = 8486,
+    token_file: Annotated[
+        Path | None, typer.Option(help="Only requests with this token in x-honcho-token may say who is talking.")
+    ] = None,
+    user_field: Annotated[
+        bool, typer.Option("--user-field", help="Where no header names a person, the request's `user` does.")
+    ] = False,
+    state_dir: StateDir = None,
+    as_json: AsJson = False,
+) -> int:
+    """Passes model calls on, with memory for those that say who is talking. Runs until SIGTERM."""
+    from honcho_actors.cli.proxy import proxy as command
+
+    return command(
+        upstream=upstream,
+        host=host,
+        port=port,
+        token_file=token_file,
+        user_field=user_field,
+        state_dir=state_dir,
+        as_json=as_json,
+    )
 
 
 @app.command(epilog="Example: honcho-actors status --json")

@@ -108,7 +108,9 @@ class Warden(ThreadActor):
                 self._ready = True
             self._cell.poll()
             self._gauges()
-            self._looking.measure()
+            free = self._looking.measure()
+            if free is not None:
+                self._meters.state_free_bytes.set(free)
             self._telling.look()
             self.send_after(LOOK_EVERY, message)
 
@@ -162,12 +164,14 @@ class Looking:
             free_bytes=self._free,
         )
 
-    def measure(self) -> None:
-        """Looks now and then at how much room is left for the state directory. Touches the disk."""
+    def measure(self) -> int | None:
+        """Bytes that are left for the state directory, looked at now and then; None where that cannot be told. Touches
+        the disk."""
         now = time.monotonic()
         if now - self._measured >= MEASURE_EVERY:
             self._measured = now
             self._free = room(self._cell.current.state_dir)
+        return self._free
 
 
 def room(folder: Path) -> int | None:

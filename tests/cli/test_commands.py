@@ -157,7 +157,7 @@ class TestStatus:
 
     def test_a_key_is_shown_as_present_alone(self, inside: Command) -> None:
         key = "key-" + "q" * 30
-        finished = inside("status", "--json", HONCHO_API_KEY=key)
+        finished = inside("status", "--json", HONCHO_API_KEY=key, HONCHO_URL="http://127.0.0.1:9")
         assert key not in finished.stdout + finished.stderr
         assert json.loads(finished.stdout)["settings"]["api_key"] == "present"
 
