@@ -127,7 +127,7 @@ def _for_now(outcome: Outcome) -> bool:
     return outcome.state in _NOT_HAD or outcome.reason in FOR_NOW
 
 
-@lru_cache(maxsize=256)
+@lru_cache(maxsize=256, typed=True)
 def _given(title: str, body: str) -> str:
     """A section of somebody else's, made safe. Remembered: a section that stands still costs one look a turn."""
     heading = fence.line(title)
