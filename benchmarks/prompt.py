@@ -147,8 +147,8 @@ class Host:
 
     def __init__(self, world: World, told: Told, clean: list[tuple[str, str]]) -> None:
         self.store: SqliteTranscripts = histories(world.cell.current)
-        self.talks: Transcripts[Transcript] = Transcripts(self.store)
-        self.ledgers: Replays = Replays(self.store)
+        self.talks = Transcripts(self.store)
+        self.ledgers = Replays(self.store)
         who = identity.resolve(_request(""), world.cell.current)
         assert isinstance(who, identity.Identity)
         self.key = who.session

@@ -25,13 +25,13 @@ LOOK_EVERY: Final = 64
 One = TypeVar("One", bound=Conversation)
 
 
-class Transcripts(Generic[One]):
-    """Opens conversations of one kind (`Transcript` or `Replay`). Any thread."""
+class Conversations(Generic[One]):
+    """Opens conversations of one kind. Any thread."""
 
     def __init__(
         self,
+        kind: Callable[[str, TranscriptStore | None, str], One],
         store: TranscriptStore | None = None,
-        kind: Callable[[str, TranscriptStore | None, str], One] = Transcript,  # type: ignore[assignment]
         *,
         max_open: int = MAX_OPEN,
         max_bytes: int = MAX_OPEN_BYTES,
@@ -133,13 +133,22 @@ class Transcripts(Generic[One]):
             self._left[key] = one
 
 
-class Replays(Transcripts[Replay]):
-    """The ledgers of one process, by key. Any thread; only the first call for a conversation reads the store."""
+class Transcripts(Conversations[Transcript]):
+    """The transcripts of one process. Any thread."""
 
     def __init__(
         self, store: TranscriptStore | None = None, *, max_open: int = MAX_OPEN, max_bytes: int = MAX_OPEN_BYTES
     ) -> None:
-        super().__init__(store, Replay, max_open=max_open, max_bytes=max_bytes)
+        super().__init__(Transcript, store, max_open=max_open, max_bytes=max_bytes)
+
+
+class Replays(Conversations[Replay]):
+    """The ledgers of one process, also by key. Any thread; only the first call for a conversation reads the store."""
+
+    def __init__(
+        self, store: TranscriptStore | None = None, *, max_open: int = MAX_OPEN, max_bytes: int = MAX_OPEN_BYTES
+    ) -> None:
+        super().__init__(Replay, store, max_open=max_open, max_bytes=max_bytes)
 
     def mark(self, key: Hashable) -> str:
         """128 bits of this conversation, in hexadecimal: they open and close what is put beside a message."""
