@@ -344,21 +344,21 @@ class SettingsCell:
         self.current: Settings = replace_epoch(first, max(first.epoch, 1))
 
     def subscribe(self, listener: Callable[[Settings], None]) -> None:
-        """`listener` is called with the new settings after each change, on the thread that changed them."""
+        """`listener` is called with the new settings after each change, of a value or of what was not taken, on the
+        thread that changed them."""
         self._listeners.append(listener)
 
     def publish(self, settings: Settings) -> bool:
         """Puts other settings in force. False when nothing differs."""
         with self._lock:
             before = self.current
-            if settings == before:
-                if settings.problems != before.problems:
-                    self.current = replace_epoch(settings, before.epoch)
+            differs = settings != before
+            if not differs and settings.problems == before.problems:
                 return False
-            self.current = replace_epoch(settings, before.epoch + 1)
+            self.current = replace_epoch(settings, before.epoch + 1 if differs else before.epoch)
         for listener in tuple(self._listeners):
             listener(self.current)
-        return True
+        return differs
 
     def reload(self) -> bool:
         """Reads the sources again. True when a value changed."""

@@ -415,6 +415,18 @@ class TestEpochs:
         assert not cell.poll()
         assert cell.current.epoch == 1
 
+    def test_94_a_name_mistyped_while_it_runs_is_told_at_once_though_no_value_changed(self, places: Make) -> None:
+        sources = places(user='ai_peer = "a"')
+        cell = SettingsCell(sources=sources)
+        told: list[int] = []
+        cell.subscribe(lambda settings: told.append(len(settings.problems)))
+        path = sources.config_dir / "honcho-actors.toml"
+        path.write_text('ai_peer = "a"\ncontext_cadense = 3')
+        assert not cell.poll(), "no value has changed"
+        path.write_text('ai_peer = "a"\n')
+        assert not cell.poll()
+        assert (told, cell.current.epoch) == ([1, 0], 1)
+
     def test_settings_that_were_loaded_by_the_caller_are_read_again_too(self, places: Make) -> None:
         environ = {"HONCHO_ACTORS_AI_PEER": "a"}
         cell = SettingsCell(load(places(environ), user_peer="ada"))
