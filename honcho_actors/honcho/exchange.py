@@ -198,7 +198,7 @@ class Caller:
             if reply is None:
                 kind = FailureKind.UNKNOWN_OUTCOME if op.stores else FailureKind.BAD_REPLY
                 return Failure(kind, op.name, incoming.status, f"the reply is longer than {MAX_BODY_BYTES} bytes")
-            await incoming.aclose()
+            incoming.close()
             whole = True
             return judge(op, reply, job.read, self._skip, (endpoint.key,), self._wall_clock())
         except PublicHttp as refused:

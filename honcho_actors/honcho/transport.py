@@ -1,4 +1,4 @@
-"""The connection pool: over httpcore's single connections, and one that survives cancellation.
+"""The connection pool: one that survives cancellation.
 
 httpx's own pool loses a slot to many a cancelled call and serves its queue quadratically. Here a call takes an idle
 connection or opens one, and whatever ends it early (a kill, a deadline, an error) aborts that connection without
@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import ssl
 from collections import deque
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from typing import cast
 
@@ -18,10 +18,9 @@ import httpcore
 import httpx
 
 from honcho_actors.honcho.endpoint import Endpoint
+from honcho_actors.honcho.http1 import Headers, Http1
 from honcho_actors.honcho.resolver import Resolver, on_daemon_thread
 from honcho_actors.honcho.stream import Stream, connect
-
-Headers = Sequence[tuple[bytes, bytes]]
 
 KEEP_ALIVE = 4.0
 """Seconds that an idle connection is kept: below uvicorn's 5, so that it is we who hang up."""
@@ -59,7 +58,7 @@ class Exchange:
 
 
 class _Connection:
-    """One httpcore connection and our stream below it."""
+    """One connection and our stream below it."""
 
     __slots__ = ("_base", "_head", "aborted", "http", "idle_since", "origin", "pool", "stream")
 
@@ -67,19 +66,19 @@ class _Connection:
         self.pool = pool
         self.origin = endpoint.origin
         self.stream: Stream | None = None
-        self.http: httpcore.AsyncHTTP11Connection | None = None
+        self.http: Http1 | None = None
         self.aborted = False
         self.idle_since = 0.0
         self._base = 0
         self._head = 0
 
-    async def open(self, endpoint: Endpoint, ssl_context: ssl.SSLContext | None) -> httpcore.AsyncHTTP11Connection:
+    async def open(self, endpoint: Endpoint, ssl_context: ssl.SSLContext | None) -> Http1:
         """Connects. Given up meanwhile, it closes what it has just opened."""
         self.stream = await connect(self.pool.resolver, endpoint, ssl_context)
         if self.aborted:
             self.stream.abort()
             raise httpcore.ConnectError("the connection was given up")
-        self.http = httpcore.AsyncHTTP11Connection(_origin(endpoint), self.stream)
+        self.http = Http1(self.stream)
         return self.http
 
     def begin(self) -> None:
@@ -177,15 +176,14 @@ class Pool:
             http = connection.http
             if http is None:
                 http = await connection.open(endpoint, await self._tls() if endpoint.scheme == "https" else None)
-            url = httpcore.URL(scheme=endpoint.scheme, host=endpoint.host, port=endpoint.port, target=request.target)
-            body = _Body(request.content, connection)
-            reply = await http.handle_async_request(
-                httpcore.Request(request.method, url, headers=request.headers, content=body)
-            )
+            if await http.head(request.method, request.target, request.headers):
+                connection.head_done()
+                await http.content(request.content)
+            status, headers = await http.reply()
         except BaseException:
             connection.abort()
             raise
-        return Incoming(connection, reply)
+        return Incoming(connection, http, status, headers)
 
     def _take(self, origin: str) -> _Connection | None:
         """The idle connection used last, if it is still whole: the most likely to be alive."""
@@ -203,7 +201,7 @@ class Pool:
         """The reply was read to its end: the connection is idle, or done with."""
         self._busy.discard(connection)
         http, stream = connection.http, connection.stream
-        whole = http is not None and stream is not None and http.is_idle() and not stream.ended
+        whole = http is not None and stream is not None and http.idle and not stream.ended
         if self._closed or not whole or connection.aborted:
             connection.abort()
             return
@@ -255,28 +253,6 @@ class Pool:
         return context
 
 
-def _origin(endpoint: Endpoint) -> httpcore.Origin:
-    return httpcore.Origin(endpoint.scheme.encode(), endpoint.host.encode(), endpoint.port)
-
-
-class _Body:
-    """The request's body in one piece; being asked for it means that the head has been handed over."""
-
-    __slots__ = ("_connection", "_content")
-
-    def __init__(self, content: bytes, connection: _Connection) -> None:
-        self._content = content
-        self._connection = connection
-
-    async def __aiter__(self) -> AsyncIterator[bytes]:
-        self._connection.head_done()
-        if self._content:
-            yield self._content
-
-    async def aclose(self) -> None:
-        pass
-
-
 class Incoming:
     """A reply that has begun: its status and headers, and its body to be read.
 
@@ -287,32 +263,32 @@ class Incoming:
     next reply, which may be about somebody else.
     """
 
-    __slots__ = ("_connection", "_ended", "_reply", "headers", "status")
+    __slots__ = ("_connection", "_ended", "_http", "headers", "status")
 
-    def __init__(self, connection: _Connection, reply: httpcore.Response) -> None:
-        self.status = reply.status
-        self.headers: Headers = reply.headers
+    def __init__(self, connection: _Connection, http: Http1, status: int, headers: Headers) -> None:
+        self.status = status
+        self.headers = headers
         self._connection = connection
-        self._reply = reply
+        self._http = http
         self._ended = False
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
-        async for part in self._reply.aiter_stream():
+        async for part in self._http.body():
             yield part
         self._ended = True
 
-    async def aclose(self) -> None:
-        if self._ended and self._may_be_used_again():
-            await self._reply.aclose()
+    def close(self) -> None:
+        """Ends the exchange, without waiting for anything."""
+        if self._ended and self._may_be_used_again() and self._http.done():
             self._connection.pool.give_back(self._connection)
         else:
             self._connection.abort()
 
     def _may_be_used_again(self) -> bool:
-        reply, stream = self._reply, self._connection.stream
-        if reply.status >= 500 or stream is None:
+        stream = self._connection.stream
+        if self.status >= 500 or stream is None:
             return False
-        if reply.status == 204:
+        if self.status == 204:
             return stream.ended_after(0)
-        length = next((value for name, value in reply.headers if name.lower() == b"content-length"), b"")
+        length = next((value for name, value in self.headers if name.lower() == b"content-length"), b"")
         return length.isdigit() and stream.ended_after(int(length[:20]))
