@@ -66,6 +66,7 @@ class SessionManager(ThreadActor):
         self._meters = ports.meters
         self._waiting = Waiting()
         self._unshown = 0
+        self._shows_again = False
         self._complained = -COMPLAIN_EVERY
 
     # -- life ----------------------------------------------------------------------------------------------------------
@@ -106,10 +107,14 @@ class SessionManager(ThreadActor):
         handler = _HANDLERS.get(type(message))
         if handler is not None:
             handler(self, message)
+        elif message is None:
+            self._shows_again = False
         self._unshown += 1
         if self._unshown >= SLICE or self.actor_inbox.empty():
             self._unshown = 0
             self._gauges()
+        elif not self._shows_again:  # what waits there may be nothing that is handed to us: we are asked once more
+            self._shows_again = self.actor_ref.cast(None)
 
     # -- turns ---------------------------------------------------------------------------------------------------------
 
