@@ -271,16 +271,23 @@ class Turns:
     # -- a turn is recognised in a model call --------------------------------------------------------------------------
 
     def meet(
-        self, request: TurnRequest, said: Sequence[str], since: int, *, first: int = 0, turn_id: str | None = None
+        self,
+        request: TurnRequest,
+        said: Sequence[str],
+        since: int,
+        *,
+        first: int = 0,
+        turn_id: str | None = None,
+        again: bool = False,
     ) -> OpenTurn:
         """The turn that a model call belongs to: the one that is open at the same place with the same words (a tool
         loop, a retry), else a new one.
 
         `said`: all user messages that the model is about to get, oldest first; `since`: how many of them stand before
         the model's last words, so that the others are new; `first`: the place of the first of them. The same words
-        after an answer are a new turn, unless `turn_id` says that it is the same.
+        after an answer are a new turn, unless `turn_id` or `again` (a call is repeated) says that it is the same.
         """
-        turn = self._joined(request, said, since, first, turn_id)
+        turn = self._joined(request, said, since, first, turn_id, again)
         if turn.talk is not None:
             if not turn.asked:
                 self._ask(turn)
@@ -288,10 +295,17 @@ class Turns:
         return turn
 
     async def ameet(
-        self, request: TurnRequest, said: Sequence[str], since: int, *, first: int = 0, turn_id: str | None = None
+        self,
+        request: TurnRequest,
+        said: Sequence[str],
+        since: int,
+        *,
+        first: int = 0,
+        turn_id: str | None = None,
+        again: bool = False,
     ) -> OpenTurn:
         """As `meet`, suspending the task."""
-        turn = self._joined(request, said, since, first, turn_id)
+        turn = self._joined(request, said, since, first, turn_id, again)
         if turn.talk is not None:
             if not turn.asked:
                 await self._aask(turn)
@@ -342,7 +356,7 @@ class Turns:
             raise
 
     def _joined(
-        self, request: TurnRequest, said: Sequence[str], since: int, first: int, turn_id: str | None
+        self, request: TurnRequest, said: Sequence[str], since: int, first: int, turn_id: str | None, again: bool
     ) -> OpenTurn:
         """The turn that these messages belong to: the one at their place that has no answer yet, or a new one."""
         turn = self._new(request, (), turn_id)
@@ -353,7 +367,7 @@ class Turns:
         places = [(number, digest_of(text)) for number, text in enumerate(said, first)]
         with held.lock:
             found = held.newest() if not places else held.turns.get(places[-1])
-            if found is not None and not found.answered and turn_id in (None, found.turn_id):
+            if found is not None and (again or not found.answered) and turn_id in (None, found.turn_id):
                 return found
             if places:
                 self._fill_in(turn, said, places, since)

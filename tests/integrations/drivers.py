@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from tests.integrations.driving import Driver
+from tests.integrations.proxying import PROXY
 from tests.integrations.raw import RAW
 
-DRIVERS: list[Driver] = [*RAW]
+DRIVERS: list[Driver] = [*RAW, *PROXY]

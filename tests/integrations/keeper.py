@@ -76,6 +76,11 @@ class House:
         assert self.memory.flush(20.0)
         return list(self.remote.held.get(session, []))
 
+    def holds(self, session: str, expected: list[Held]) -> bool:
+        """Whether exactly this comes to the server: whoever left may be noticed a moment later."""
+        until(lambda: len(self.said(session)) >= len(expected), 20.0)
+        return self.said(session) == expected
+
     def warm(self, session: str, user: str) -> None:
         """Has the conversation loaded before it begins, without a turn of its own."""
         self.memory.prewarm(TurnRequest(session_key=session, user=user))

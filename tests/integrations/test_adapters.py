@@ -62,7 +62,7 @@ def test_a_cold_turn_carries_what_is_known_and_is_captured_once(driver: Driver, 
     assert driver.system(asked).startswith(STATIC)
     assert ANN in driver.system(asked)
     assert driver.users(asked) == [ASKED]
-    assert home.said("garden") == said((ASKED, answer))
+    assert home.holds("garden", said((ASKED, answer)))
 
 
 def test_a_warm_turn_waits_for_nobody(driver: Driver, home: House, model: StubModel) -> None:
@@ -72,7 +72,7 @@ def test_a_warm_turn_waits_for_nobody(driver: Driver, home: House, model: StubMo
         answer = chat.say(ASKED)
     assert ANN in driver.system(model.calls[0])
     gate.set()
-    assert home.said("garden") == said((ASKED, answer))
+    assert home.holds("garden", said((ASKED, answer)))
 
 
 def test_of_an_unknown_person_nothing_is_said_and_all_is_captured(
@@ -100,14 +100,14 @@ def test_a_streamed_turn_arrives_whole_and_is_captured_once(driver: Driver, home
     with driver.chat(home, model, ANN_TALKS) as chat:
         assert chat.stream(ASKED) == "Water them in the morning, pinch out the side shoots."
     assert ANN in driver.system(model.calls[0])
-    assert home.said("garden") == said((ASKED, "Water them in the morning, pinch out the side shoots."))
+    assert home.holds("garden", said((ASKED, "Water them in the morning, pinch out the side shoots.")))
 
 
 def test_a_stream_that_is_left_in_the_middle_has_no_answer(driver: Driver, home: House, model: StubModel) -> None:
     model.script = lambda asked: Say("Water them in the morning.", hold=4)
     with driver.chat(home, model, ANN_TALKS) as chat:
         chat.leave(ASKED)
-        assert home.said("garden") == said((ASKED, None))
+        assert home.holds("garden", said((ASKED, None)))
 
 
 def test_cancelled_while_memory_is_awaited(driver: Driver, tmp_path: Path, model: StubModel) -> None:
@@ -118,21 +118,21 @@ def test_cancelled_while_memory_is_awaited(driver: Driver, tmp_path: Path, model
             chat.cancel(ASKED, lambda: remote.count("session_context") > 0)
         gate.set()
         assert model.calls == []
-        assert home.said("garden") == said((ASKED, None))
+        assert home.holds("garden", said((ASKED, None)))
 
 
 def test_cancelled_before_the_model_says_anything(driver: Driver, home: House, model: StubModel) -> None:
     model.script = lambda asked: Say("Too late.", hold=-1)
     with driver.chat(home, model, ANN_TALKS) as chat:
         chat.cancel(ASKED, model.holding.is_set)
-        assert home.said("garden") == said((ASKED, None))
+        assert home.holds("garden", said((ASKED, None)))
 
 
 def test_cancelled_in_the_middle_of_a_stream(driver: Driver, home: House, model: StubModel) -> None:
     model.script = lambda asked: Say("Water them in the morning.", hold=4)
     with driver.chat(home, model, ANN_TALKS) as chat:
         chat.cancel(ASKED, model.holding.is_set, stream=True)
-        assert home.said("garden") == said((ASKED, None))
+        assert home.holds("garden", said((ASKED, None)))
 
 
 def test_a_connection_that_breaks_in_the_middle_of_a_stream_leaves_no_answer(
@@ -142,7 +142,7 @@ def test_a_connection_that_breaks_in_the_middle_of_a_stream_leaves_no_answer(
     with driver.chat(home, model, ANN_TALKS) as chat:
         with pytest.raises(Error):
             chat.stream(ASKED)
-        assert home.said("garden") == said((ASKED, None))
+        assert home.holds("garden", said((ASKED, None)))
 
 
 @pytest.mark.parametrize("streamed", [False, True], ids=["plain", "streamed"])
@@ -158,7 +158,7 @@ def test_a_tool_loop_is_one_turn_with_the_same_bytes(
     assert driver.system(first) == driver.system(second)
     assert ANN in driver.system(first)
     assert driver.items(second)[: len(driver.items(first))] == driver.items(first)
-    assert home.said("garden") == said((ASKED, answer))
+    assert home.holds("garden", said((ASKED, answer)))
 
 
 def test_an_error_of_the_model_is_the_programs_and_the_turn_has_no_answer(
@@ -168,7 +168,7 @@ def test_an_error_of_the_model_is_the_programs_and_the_turn_has_no_answer(
     with driver.chat(home, model, ANN_TALKS) as chat:
         with pytest.raises(Error, match=BROKEN):
             chat.say(ASKED)
-        assert home.said("garden") == said((ASKED, None))
+        assert home.holds("garden", said((ASKED, None)))
 
 
 def test_asked_again_after_an_error_the_words_are_captured_once(driver: Driver, home: House, model: StubModel) -> None:
@@ -178,7 +178,7 @@ def test_asked_again_after_an_error_the_words_are_captured_once(driver: Driver, 
             chat.say(ASKED)
         model.script = echo
         answer = chat.retry()
-    assert home.said("garden") == [*said((ASKED, None)), Held("assistant", answer, False)]
+    assert home.holds("garden", [*said((ASKED, None)), Held("assistant", answer, False)])
     first, second = model.calls
     assert driver.items(first) == driver.items(second)
 
@@ -204,7 +204,7 @@ def test_a_subagent_gets_nothing_and_is_not_captured(driver: Driver, home: House
         chat.delegate("look the hose up")
         assert ANN not in model.calls[-1].raw.decode()
         answer = chat.say(ASKED)
-    assert home.said("garden") == said((ASKED, answer))
+    assert home.holds("garden", said((ASKED, answer)))
 
 
 def test_what_the_program_keeps_holds_no_added_byte(driver: Driver, home: House, model: StubModel) -> None:
@@ -224,7 +224,7 @@ def test_a_conversation_is_captured_exactly_once_and_in_order(driver: Driver, ho
         for number in range(4):
             words = "yes" if number % 2 else f"{ASKED} ({number})"
             pairs.append((words, chat.stream(words) if number > 1 else chat.say(words)))
-    assert home.said("garden") == said(*pairs)
+    assert home.holds("garden", said(*pairs))
 
 
 def test_the_prefix_stands_still_while_memory_does(driver: Driver, home: House, model: StubModel) -> None:

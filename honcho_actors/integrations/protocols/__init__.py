@@ -26,6 +26,6 @@ def by_path(path: str) -> Protocol | None:
         return CHAT
     if end.endswith("/responses"):
         return RESPONSES
-    if end.endswith("/messages") and not end.endswith("/threads/messages"):
+    if end.endswith("/messages") and "/threads/" not in end:
         return MESSAGES
     return None

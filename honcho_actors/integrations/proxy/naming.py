@@ -1,0 +1,91 @@
+"""Who is talking, by what a request's headers say. Nobody is guessed: without a name a request has no memory.
+
+A header is a claim. Whoever can reach the port can claim to be anybody, so the port is this machine's alone, or every
+claim carries the token that the operator gave (`x-honcho-token`).
+"""
+
+from __future__ import annotations
+
+import hmac
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from honcho_actors.integrations.protocols import Body
+from honcho_actors.integrations.protocols.shape import part
+from honcho_actors.model import TurnRequest
+
+PREFIX: Final = b"x-honcho-"
+MAX_NAME: Final = 1_000
+"""Characters of a name that a header may give."""
+
+Headers = list[tuple[bytes, bytes]]
+
+
+@dataclass(frozen=True, slots=True)
+class Named:
+    """What a request says of itself."""
+
+    request: TurnRequest
+    turn_id: str | None
+    again: bool
+    """The caller's own client repeats a call."""
+
+
+@dataclass(frozen=True, slots=True)
+class Naming:
+    """How names are taken. `token`: what every claim must carry; None: none is needed. `user_field`: the request's own
+    `user` (or `safety_identifier`, `metadata.user_id`) names the person where no header does."""
+
+    token: str | None = field(default=None, repr=False)
+    user_field: bool = False
+
+    def named(self, headers: Headers, body: Body) -> Named | None:
+        """Who is talking in this request; None for nobody."""
+        found = ours(headers)
+        if self.token is not None and not hmac.compare_digest(
+            found.get("token", "").encode("utf-8", "replace"), self.token.encode()
+        ):
+            return None
+        user = found.get("user") or (self._in_body(body) if self.user_field else "")
+        session = found.get("session") or (f"user:{user}" if self.user_field and user else "")
+        if not user or not session or len(user) > MAX_NAME or len(session) > MAX_NAME:
+            return None
+        request = TurnRequest(
+            session_key=session,
+            user=user,
+            scope="subagent" if found.get("scope") == "subagent" else "main",
+            audience="shared" if found.get("audience") == "shared" else "private",
+            automated=found.get("automated", "").lower() in ("1", "true", "yes"),
+        )
+        return Named(request, found.get("turn") or None, _repeated(headers))
+
+    @staticmethod
+    def _in_body(body: Body) -> str:
+        metadata = body.get("metadata")
+        told: list[Any] = [body.get("user"), body.get("safety_identifier"), part(metadata, "user_id")]
+        return next((one.strip() for one in told if isinstance(one, str) and one.strip()), "")
+
+
+def ours(headers: Headers) -> Mapping[str, str]:
+    """Our own headers by their name without the prefix. One that comes twice says nothing."""
+    found: dict[str, str] = {}
+    twice: set[str] = set()
+    for name, value in headers:
+        lowered = name.lower()
+        if lowered.startswith(PREFIX):
+            short = lowered[len(PREFIX) :].decode("latin-1")
+            if short in found:
+                twice.add(short)
+            try:
+                found[short] = value.decode("utf-8").strip()
+            except UnicodeDecodeError:
+                twice.add(short)
+    return {name: value for name, value in found.items() if name not in twice}
+
+
+def _repeated(headers: Headers) -> bool:
+    """Whether an SDK says that it sends a request again."""
+    return any(
+        name.lower() == b"x-stainless-retry-count" and value.strip() not in (b"", b"0") for name, value in headers
+    )

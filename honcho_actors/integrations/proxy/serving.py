@@ -1,0 +1,92 @@
+"""Runs the proxy: one process, one event loop, until it is told to end.
+
+What streams when the end is asked for gets a few seconds; then the turns that are open end without an answer, and the
+runtime drains.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import ipaddress
+import socket
+from collections.abc import Callable
+from typing import Final
+
+import uvicorn
+
+from honcho_actors.integrations.proxy.app import Proxy
+from honcho_actors.integrations.proxy.naming import Naming
+from honcho_actors.integrations.proxy.upstream import Upstream
+from honcho_actors.integrations.turns import Turns
+from honcho_actors.runtime import Memory
+
+GRACE_SECONDS: Final = 5
+MAX_REQUESTS: Final = 2_000
+"""At once; more are answered 503 at once."""
+BACKLOG: Final = 2_048
+
+
+class CannotListen(OSError):
+    """The port cannot be had; the text is one clause."""
+
+
+def is_loopback(host: str) -> bool:
+    """Whether only this machine can reach a listener on this host."""
+    if host == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+def listen(host: str, port: int) -> socket.socket:
+    """A listening socket; port 0 takes a free one. Raises `CannotListen`."""
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    listener = socket.socket(family)
+    try:
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listener.bind((host, port))
+    except (OSError, UnicodeError) as error:
+        listener.close()
+        raise CannotListen(f"port {port} of {host} cannot be had: {error}") from None
+    return listener
+
+
+def serve(
+    memory: Memory, upstream: Upstream, naming: Naming, listener: socket.socket, ready: Callable[[str], None]
+) -> None:
+    """Serves until SIGTERM or SIGINT. `ready` gets the address when it listens. Blocks; the main thread."""
+    asyncio.run(_serve(memory, upstream, naming, listener, ready))
+
+
+async def _serve(
+    memory: Memory, upstream: Upstream, naming: Naming, listener: socket.socket, ready: Callable[[str], None]
+) -> None:
+    with Turns(memory, require_user=True) as turns:
+        config = uvicorn.Config(
+            Proxy(turns, upstream, naming),
+            log_level="critical",
+            access_log=False,
+            server_header=False,
+            date_header=False,
+            lifespan="off",
+            ws="none",
+            http="h11",
+            loop="asyncio",
+            backlog=BACKLOG,
+            limit_concurrency=MAX_REQUESTS,
+            timeout_graceful_shutdown=GRACE_SECONDS,
+            h11_max_incomplete_event_size=64 * 1024,
+        )
+        server = uvicorn.Server(config)
+        serving = asyncio.ensure_future(server.serve([listener]))
+        while not server.started and not serving.done():  # noqa: ASYNC110 (uvicorn offers no event)
+            await asyncio.sleep(0.005)
+        if server.started:
+            host, port = listener.getsockname()[:2]
+            ready(f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}")
+        try:
+            await serving
+        finally:
+            upstream.close()

@@ -1,0 +1,57 @@
+"""Reads server-sent events along while their bytes pass: any pieces, any line ends, bounded."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any, Final
+
+MAX_EVENT_BYTES: Final = 4 * 1024 * 1024
+"""An event that is larger is not read; its bytes pass all the same."""
+
+
+class Events:
+    """The data of each event, as plain data; what is not JSON is left out."""
+
+    __slots__ = ("_data", "_line", "_size", "_skipping", "done")
+
+    def __init__(self) -> None:
+        self._line = b""
+        self._data: list[bytes] = []
+        self._size = 0
+        self._skipping = False
+        self.done = False
+        """The stream said `[DONE]`."""
+
+    def feed(self, piece: bytes) -> Iterator[Any]:
+        """The events that this piece completes."""
+        *lines, self._line = (self._line + piece).replace(b"\r\n", b"\n").split(b"\n")
+        if len(self._line) > MAX_EVENT_BYTES:
+            self._line, self._skipping = b"", True
+        for line in lines:
+            if line and line != b"\r":
+                self._take(line)
+            elif (event := self._event()) is not None:
+                yield event
+
+    def _take(self, line: bytes) -> None:
+        if not line.startswith(b"data:"):
+            return
+        self._size += len(line)
+        if self._size > MAX_EVENT_BYTES:
+            self._skipping = True
+        else:
+            self._data.append(line[5:].strip())
+
+    def _event(self) -> Any:
+        data, skipped = b"\n".join(self._data), self._skipping
+        self._data, self._size, self._skipping = [], 0, False
+        if skipped or not data:
+            return None
+        if data == b"[DONE]":
+            self.done = True
+            return None
+        try:
+            return json.loads(data)
+        except (ValueError, RecursionError):
+            return None
