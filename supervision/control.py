@@ -15,6 +15,7 @@ from queue import Empty, SimpleQueue
 from typing import Any
 
 from supervision.clock import Clock
+from supervision.logged import unsaid
 from supervision.oneshot import OneShot
 from supervision.timers import Timers
 
@@ -91,7 +92,7 @@ class Control:
         try:
             call()
         except Exception:  # noqa: BLE001 - boundary: one failing call never ends the thread that all supervisors stand on.
-            _log.exception("a call on the control thread failed")
+            _log.error("a call on the control thread failed", exc_info=unsaid())
 
     def _main(self) -> None:
         self._ident = get_ident()
@@ -121,7 +122,7 @@ class Control:
                     try:
                         item[0](*item[1])
                     except Exception:  # noqa: BLE001 - boundary: one failing call never ends the thread that all supervisors stand on.
-                        _log.exception("a call on the control thread failed")
+                        _log.error("a call on the control thread failed", exc_info=unsaid())
                     del item
         finally:
             self._running = False

@@ -12,6 +12,7 @@ from typing import Any
 from supervision._process import Process, Reply
 from supervision.errors import NoProc, Stuck
 from supervision.life import Life
+from supervision.logged import unsaid
 from supervision.observer import ActorCrashed, HookFailed
 from supervision.reasons import Crashed, Reason
 
@@ -48,7 +49,7 @@ def crash(actor: Process | None, life: Life, error: BaseException) -> Crashed:
     if isinstance(error, Stuck):
         raise error
     if not life.abandoned:
-        _log.error("%s crashed: %s", life.label, type(error).__name__, exc_info=error)
+        _log.error("%s crashed: %s", life.label, type(error).__name__, exc_info=unsaid(error))
         life.host.report(ActorCrashed(life.label, type(error).__name__))
     if actor is not None:
         try:
@@ -63,7 +64,7 @@ def hook_failed(life: Life, hook: str, error: BaseException) -> None:
     """Log and report a hook that cannot change what happens."""
     if isinstance(error, Stuck):
         raise error
-    _log.error("%s of %s raised %s", hook, life.label, type(error).__name__, exc_info=error)
+    _log.error("%s of %s raised %s", hook, life.label, type(error).__name__, exc_info=unsaid(error))
     life.host.report(HookFailed(life.label, hook, type(error).__name__))
     strip(error)
 

@@ -25,6 +25,7 @@ from typing import TYPE_CHECKING, Any
 from supervision._asyncio import running_loop
 from supervision.errors import NoProc, Overloaded
 from supervision.fence import fence
+from supervision.logged import unsaid
 from supervision.observer import LateResult
 from supervision.reasons import Killed, Reason
 
@@ -167,7 +168,7 @@ class Life:
                 try:
                     callback(reason)
                 except Exception:  # noqa: BLE001 - boundary: one watcher's failing callback never keeps the next from hearing.
-                    _log.exception("a watcher of %s failed", self.label)
+                    _log.error("a watcher of %s failed", self.label, exc_info=unsaid())
         return True
 
     def close(self) -> None:

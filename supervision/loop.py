@@ -21,6 +21,7 @@ from supervision.birth import Birth, Handshake
 from supervision.errors import NoProc
 from supervision.fence import fence
 from supervision.life import TaskLife
+from supervision.logged import unsaid
 from supervision.observer import LateResult, LoopAbandoned
 from supervision.oneshot import OneShot
 from supervision.reasons import Killed
@@ -152,7 +153,7 @@ class LoopPlace:
             self._run_forever()
             self._run_until_wound_up()
         except BaseException:  # noqa: BLE001 - boundary: a loop ends with its actors told, whatever ended it.
-            _log.exception("%s failed", self.label)
+            _log.error("%s failed", self.label, exc_info=unsaid())
         finally:
             self.dead = True
             for life in list(self.lives):
@@ -168,7 +169,7 @@ class LoopPlace:
             try:
                 self.loop.run_forever()
             except BaseException:  # noqa: BLE001 - boundary: a SystemExit in one task ends neither the loop nor its neighbours
-                _log.exception("a task on %s raised what stops a loop", self.label)
+                _log.error("a task on %s raised what stops a loop", self.label, exc_info=unsaid())
 
     def _run_until_wound_up(self) -> None:
         winding = self.loop.create_task(self._wind_up())
@@ -176,7 +177,7 @@ class LoopPlace:
             try:
                 self.loop.run_until_complete(winding)
             except BaseException:  # noqa: BLE001 - boundary: what one task raises at its end keeps no other from ending
-                _log.exception("a task on %s raised what stops a loop", self.label)
+                _log.error("a task on %s raised what stops a loop", self.label, exc_info=unsaid())
 
     async def _wind_up(self) -> None:
         hooks = self._owner.take_close_hooks(self.loop)
@@ -184,7 +185,7 @@ class LoopPlace:
             try:
                 await asyncio.wait_for(hook(), CLOSE_SECONDS)
             except Exception:  # noqa: BLE001 - boundary: one failing close hook never keeps the loop from ending.
-                _log.exception("a close hook of %s failed", self.label)
+                _log.error("a close hook of %s failed", self.label, exc_info=unsaid())
         for life in list(self.lives):  # their cancellation is an end that was brought about, not a crash of theirs
             life.kill(Killed("loop ended"))
         me = asyncio.current_task()
@@ -320,4 +321,4 @@ def _to_reply(task: asyncio.Task[Any], reply: Reply[Any]) -> None:
 
 def _exception_handler(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
     error = context.get("exception")
-    _log.error("on an event loop: %s", context.get("message"), exc_info=error)
+    _log.error("on an event loop: %s", context.get("message"), exc_info=unsaid(error))

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from supervision.events import Report
+from supervision.logged import unsaid
 
 __all__ = [
     "AbandonedEnded",
@@ -105,4 +106,4 @@ class Reporter:
         try:
             self._observer.observe(event)
         except Exception:  # noqa: BLE001 - boundary: an observer's mistake never reaches an actor or a supervisor.
-            _log.exception("an observer failed on %s", type(event).__name__)
+            _log.error("an observer failed on %s", type(event).__name__, exc_info=unsaid())

@@ -15,6 +15,7 @@ from typing import Any
 
 from supervision._asyncio import running_loop
 from supervision.bell import bell_of
+from supervision.logged import unsaid
 
 __all__ = ["OneShot"]
 
@@ -46,7 +47,7 @@ class OneShot:
                 try:
                     callback()
                 except Exception:  # noqa: BLE001 - boundary: one reader's failing callback never keeps the next reader waiting.
-                    _log.exception("a callback on a settled outcome failed")
+                    _log.error("a callback on a settled outcome failed", exc_info=unsaid())
         return True
 
     def subscribe(self, callback: Callable[[], object]) -> None:

@@ -15,6 +15,7 @@ import weakref
 from _thread import allocate_lock
 from typing import TYPE_CHECKING, Any
 
+from supervision.logged import unsaid
 from supervision.reasons import Killed
 
 if TYPE_CHECKING:
@@ -80,4 +81,4 @@ def _in_child() -> None:
         try:
             runtime.forked()
         except Exception:  # noqa: BLE001 - boundary: one runtime's trouble never keeps the next from being ended in the child.
-            _log.exception("a runtime could not be ended in a forked child")
+            _log.error("a runtime could not be ended in a forked child", exc_info=unsaid())

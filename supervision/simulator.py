@@ -27,6 +27,7 @@ from supervision.clock import Clock
 from supervision.errors import CallingSelf, Deadlock, Stuck
 from supervision.host import KILL_GRACE, MAX_ABANDONED, Host
 from supervision.life import Life, TaskLife
+from supervision.logged import unsaid
 from supervision.loop import LoopPlace, LoopRuntime
 from supervision.observer import Observer
 from supervision.oneshot import OneShot
@@ -242,7 +243,7 @@ class Simulator(Host):
             with self.virtual.outside():
                 call(*args)
         except Exception:  # noqa: BLE001 - boundary: as on the control thread, one failing call ends nothing
-            _log.exception("a call on the control thread failed")
+            _log.error("a call on the control thread failed", exc_info=unsaid())
         finally:
             self.current = before
 
@@ -303,8 +304,8 @@ def _guard(call: Callable[[], object]) -> None:
     try:
         call()
     except Exception:  # noqa: BLE001 - boundary: as on the control thread, one failing call ends nothing
-        _log.exception("a timer failed")
+        _log.error("a timer failed", exc_info=unsaid())
 
 
 def _exception_handler(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
-    _log.error("in the simulation: %s", context.get("message"), exc_info=context.get("exception"))
+    _log.error("in the simulation: %s", context.get("message"), exc_info=unsaid(context.get("exception")))
