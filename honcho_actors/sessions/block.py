@@ -64,6 +64,13 @@ class Recalled(NamedTuple):
     summary: str = ""
 
 
+class About(NamedTuple):
+    """What is known of a person as it may be shown: neutral, not yet cut to its share."""
+
+    representation: str
+    card: str
+
+
 class Limits(NamedTuple):
     """The settings that the bytes of a block depend on."""
 
@@ -90,11 +97,23 @@ def card_lines(card: object) -> tuple[str, ...]:
     return tuple(lines)
 
 
-def stable(recalled: Recalled, limits: Limits) -> str:
-    """The system half with its title, or "" when nothing is known or nothing fits."""
+def about(representation: str, card: tuple[str, ...], limits: Limits) -> About:
+    """A person's part made neutral, once for all conversations with them."""
+    most = limits.context_tokens * CHARS_A_TOKEN + CARD_LINE_CHARS
+    lines = []
+    for item in card[:CARD_LINES]:
+        line = fence.line(item[:most], TITLES)
+        if line:
+            lines.append("- " + cut_chars(line, CARD_LINE_CHARS))
+    return About(_recalled(representation, most), "\n".join(lines))
+
+
+def stable(recalled: Recalled, limits: Limits, person: About | None = None) -> str:
+    """The system half with its title, or "" when nothing is known or nothing fits. `person`: what `about` gave for
+    the same and the same limits."""
     if limits.context_tokens <= 0:
         return ""
-    parts = _parts(recalled, limits.context_tokens * CHARS_A_TOKEN + CARD_LINE_CHARS)
+    parts = _parts(recalled, limits, person)
     if not any(parts):
         return ""
     room = limits.context_tokens - volatile_room(limits)
@@ -106,7 +125,7 @@ def stable(recalled: Recalled, limits: Limits) -> str:
 
 def says_something(recalled: Recalled, limits: Limits) -> bool:
     """Whether there is anything to show, room or no room."""
-    return any(_parts(recalled, max(1, limits.context_tokens) * CHARS_A_TOKEN + CARD_LINE_CHARS))
+    return any(_parts(recalled, limits._replace(context_tokens=max(1, limits.context_tokens)), None))
 
 
 def volatile(dialectic: str, made_for: str, limits: Limits, taken: int) -> str:
@@ -147,17 +166,10 @@ def made_with(limits: Limits) -> str:
     return f"{_LAYOUT}:{limits.context_tokens}:{limits.dialectic_max_chars}"
 
 
-def _parts(recalled: Recalled, most: int) -> list[str]:
-    lines = []
-    for item in recalled.card[:CARD_LINES]:
-        line = fence.line(item[:most], TITLES)
-        if line:
-            lines.append("- " + cut_chars(line, CARD_LINE_CHARS))
-    return [
-        _recalled(recalled.summary, most),
-        _recalled(recalled.representation, most),
-        "\n".join(lines),
-    ]
+def _parts(recalled: Recalled, limits: Limits, person: About | None) -> list[str]:
+    known = about(recalled.representation, recalled.card, limits) if person is None else person
+    most = limits.context_tokens * CHARS_A_TOKEN + CARD_LINE_CHARS
+    return [_recalled(recalled.summary, most), known.representation, known.card]
 
 
 def _recalled(text: str, most: int) -> str:

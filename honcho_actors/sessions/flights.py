@@ -101,8 +101,8 @@ class Flights:
         return len(self._flights)
 
     def full(self, cold: bool) -> bool:
-        """No room for one more, whether somebody waits for it or not."""
-        return len(self._flights) >= (MAX_FLIGHTS if cold else MAX_REFRESHES)
+        """No room for one more; while first reads stand in line there is none for anything else."""
+        return len(self._flights) >= (MAX_FLIGHTS if cold else MAX_REFRESHES) or (not cold and len(self.line) > 0)
 
     def number(self) -> int:
         """A fresh number."""

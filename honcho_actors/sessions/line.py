@@ -2,8 +2,8 @@
 
 In a storm it is known early who can't be served: so many ahead of them, so many answered a second. Those are told while
 there is time, the last in line first and a few at a time. Otherwise they would all be told at their deadlines, which
-lie in one moment, and in that moment nobody can be answered in time. The estimate of the pace is a hopeful one: it
-counts what is on its way as done. A line of `MANY` ends by itself in time, and is left alone.
+lie in one moment, and in that moment nobody can be answered in time. The estimate of the pace is a hopeful one. A line
+of `MANY` ends by itself in time, and is left alone.
 
 Pure but for its own book: time comes in with every call.
 """
@@ -77,10 +77,11 @@ class Line:
         return [number for _, number in gone]
 
     def _pace(self, now: float, places: int) -> float:
-        """Answers a second: those that came since the line began to form, and those that may come at any moment."""
+        """Answers a second: those that came since the line began to form, and twice those that are on their way: the
+        first of them take their time, and some are about to come."""
         seconds = now - self._since
         if seconds > 2 * WINDOW:
             kept = WINDOW / seconds
             self._since, self._served = now - WINDOW, self._served * kept
             seconds = WINDOW
-        return (self._served + places) / seconds if seconds > 0.0 else inf
+        return (self._served + 2 * places) / seconds if seconds > 0.0 else inf

@@ -107,14 +107,10 @@ class SessionManager(ThreadActor):
         handler = _HANDLERS.get(type(message))
         if handler is not None:
             handler(self, message)
-        elif message is None:
-            self._shows_again = False
         self._unshown += 1
         if self._unshown >= SLICE or self.actor_inbox.empty():
             self._unshown = 0
             self._gauges()
-        elif not self._shows_again:  # what waits there may be nothing that is handed to us: we are asked once more
-            self._shows_again = self.actor_ref.cast(None)
 
     # -- turns ---------------------------------------------------------------------------------------------------------
 
@@ -438,6 +434,7 @@ class SessionManager(ThreadActor):
 
     def _forget(self, message: Forget) -> None:
         gone = Context((), State.COLD, Reason.NO_IDENTITY)
+        self._shelf.forget_told()
         for key in [one for one in self._table.entries if one[4] == message.peer]:
             entry = self._residence.find(key)
             if entry is None:

@@ -6,7 +6,7 @@ of a person of which nothing more is known holds the person's own block.
 
 from __future__ import annotations
 
-from honcho_actors.sessions.block import Limits, Recalled, made_for_turn, says_something, stable, volatile
+from honcho_actors.sessions.block import About, Limits, Recalled, made_for_turn, says_something, stable, volatile
 from honcho_actors.sessions.table import (
     EPOCH,
     KNOWN,
@@ -33,10 +33,12 @@ def person(
     limits: Limits,
     epoch: int,
     text: str | None = None,
+    told: About | None = None,
 ) -> Person:
     """What is known of somebody, with the block of a conversation that adds nothing to it.
 
-    `text` is that block rendered earlier, in another process, out of the same and with the same limits.
+    `text` is that block rendered earlier, in another process, out of the same and with the same limits; `told` what
+    `about` gave for it.
     """
     if text is not None:
         pass
@@ -49,22 +51,32 @@ def person(
         representation, card = before[P_REPRESENTATION], before[P_CARD]
         text = before[P_BLOCK][STABLE]
     else:
-        text = stable(Recalled(representation, card), limits) if flags & KNOWN else ""
+        text = stable(Recalled(representation, card), limits, told) if flags & KNOWN else ""
     shown = flags
     if not text and flags & KNOWN and says_something(Recalled(representation, card), limits):
         shown |= NO_ROOM
     return (representation, card, made_at, flags, (text, "", made_at, 0, 0.0, 0, epoch, shown))
 
 
-def block(entry: Entry, known: Person, *, made_turn: int, limits: Limits, epoch: int, text: str | None = None) -> Block:
-    """The block of one conversation: the person's part, its own summary, its own supplement. `text` as for `person`."""
+def block(
+    entry: Entry,
+    known: Person,
+    *,
+    made_turn: int,
+    limits: Limits,
+    epoch: int,
+    text: str | None = None,
+    told: About | None = None,
+) -> Block:
+    """The block of one conversation: the person's part, its own summary, its own supplement. `text` and `told` as for
+    `person`."""
     made_at = known[P_MADE_AT]
     flags = known[P_FLAGS]
     shared = known[P_BLOCK]
     if entry.summary and text is not None:
         flags |= KNOWN
     elif entry.summary:
-        text = stable(Recalled(known[P_REPRESENTATION], known[P_CARD], entry.summary), limits)
+        text = stable(Recalled(known[P_REPRESENTATION], known[P_CARD], entry.summary), limits, told)
         flags |= KNOWN
     elif shared[EPOCH] == epoch:
         text = shared[STABLE]

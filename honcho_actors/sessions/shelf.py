@@ -11,7 +11,7 @@ from hashlib import sha256
 
 from honcho_actors.model import Context, Reason, State
 from honcho_actors.sessions import publishing
-from honcho_actors.sessions.block import Limits, made_with
+from honcho_actors.sessions.block import About, Limits, about, made_with
 from honcho_actors.sessions.messages import PersonSnapshot, Restored, SessionSnapshot, Unsaved
 from honcho_actors.sessions.ports import Ports
 from honcho_actors.sessions.residence import Residence
@@ -45,6 +45,8 @@ class Shelf:
         self._table = table
         self._ports = ports
         self._restored: tuple[list[PersonId], list[Key]] = ([], [])
+        self._told: tuple[Person, Limits, About | None] | None = None
+        """Whose part was rendered last, in case a conversation with them is rendered next."""
         self.residence = Residence(table, evicted, now)
 
     def limits(self, settings: Settings) -> Limits:
@@ -63,16 +65,20 @@ class Shelf:
     ) -> bool:
         """Publishes what is known of a person. False when there is no room for one more."""
         before = self._table.persons.get(person)
+        limits = self.limits(settings)
+        told = about(representation, card, limits) if kept is None and flags & KNOWN else None
         known = publishing.person(
             representation,
             card,
             made_at=made_at,
             flags=flags,
             before=before,
-            limits=self.limits(settings),
+            limits=limits,
             epoch=settings.epoch,
-            text=kept.text if kept is not None and kept.made_with == made_with(self.limits(settings)) else None,
+            text=kept.text if kept is not None and kept.made_with == made_with(limits) else None,
+            told=told,
         )
+        self._told = (known, limits, told)
         if not self.residence.keep_person(person, known, now, settings.max_sessions, push=kept is None):
             return False
         was_known = before is not None and bool(before[P_FLAGS] & KNOWN)
@@ -98,6 +104,7 @@ class Shelf:
             limits=limits,
             epoch=settings.epoch,
             text=kept.text if kept is not None and kept.made_with == _made_of(known, limits) else None,
+            told=self._told[2] if self._told is not None and self._told[:2] == (known, limits) else None,
         )
         entry.ready = None
         entry.reason = Reason.HIT
@@ -160,6 +167,10 @@ class Shelf:
             self.residence.newest_last(persons, entries)
             self._restored = ([], [])
         return known
+
+    def forget_told(self) -> None:
+        """Keeps nothing of whoever was rendered last."""
+        self._told = None
 
     def save_session(self, entry: Entry, settings: Settings) -> None:
         self._table.summaries.put(entry.key, entry.summary)

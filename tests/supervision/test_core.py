@@ -311,7 +311,7 @@ PURE = ("core", "policy", "state", "events", "spec", "spec_errors", "reasons", "
 @pytest.mark.parametrize("name", PURE)
 def test_the_pure_part_imports_no_thread_no_clock_and_no_pykka(name: str) -> None:
     path = Path(supervision.__file__).parent / f"{name}.py"
-    allowed = {"__future__", "collections", "dataclasses", "enum", "math", "types", "typing"}
+    allowed = {"__future__", "collections", "dataclasses", "enum", "math", "operator", "types", "typing"}
     for node in ast.walk(ast.parse(path.read_text())):
         if isinstance(node, ast.Import):
             found = {alias.name for alias in node.names}
