@@ -54,7 +54,9 @@ def stub(_running: Stub) -> Iterator[Stub]:
 @pytest.fixture(scope="module")
 def memory(_running: Stub, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Memory]:
     with runtime(tmp_path_factory.mktemp("provider"), _running.url) as running:
-        running.context(TurnRequest("s", user="ines", query="does it rain?"))  # now the conversation is known here
+        running.context(
+            TurnRequest("s", user="ines", query="does it rain?"), budget=20.0
+        )  # now the conversation is known here
         yield running
 
 
@@ -183,7 +185,7 @@ class TestDocuments:
     ) -> None:
         # The original put the asked key on hits of the whole workspace too. Here the remote name stands beside it.
         key = "telegram:42/one two"
-        memory.context(TurnRequest(key, user="ines"))
+        memory.context(TurnRequest(key, user="ines"), budget=20.0)
         stub.script = lambda seen: (
             Said([{**ROW, "session_id": seen.path.split("/")[-2]}]) if seen.path.endswith("/search") else usual(seen)
         )
@@ -445,7 +447,7 @@ class TestRestarts:
             providers = on_host(memory)
             providers.put(Turn(key, "ines", "The mast is spruce.", None))
             assert memory.flush(20.0)
-            memory.context(TurnRequest(key, user="ines"))
+            memory.context(TurnRequest(key, user="ines"), budget=20.0)
 
             def found() -> bool:
                 return "spruce" in providers.search("mast", "session", key).text

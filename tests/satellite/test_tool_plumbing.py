@@ -219,7 +219,7 @@ class TestWhose:
         self, stub: Stub, tmp_path: Path
     ) -> None:
         with runtime(tmp_path, stub.url) as memory:
-            memory.context(TurnRequest("served", user="ines", query="does it rain?"))
+            memory.context(TurnRequest("served", user="ines", query="does it rain?"), budget=20.0)
             use(memory, "honcho_search", {"query": "rain"}, "ines", "served")
             use(memory, "honcho_search", {"query": "rain"}, "ines", "another")
             found = [one.path.split("/")[-2] for one in stub.seen if one.path.endswith("/search")]
@@ -327,7 +327,7 @@ class TestLocating:
         (tmp_path / "repo" / ".git").mkdir()
         request = TurnRequest(session_key="s", cwd=os.fspath(repo), user="ines")
         with runtime(tmp_path, stub.url, session_strategy="repo", user_peer="ines") as memory:
-            memory.context(request)
+            memory.context(request, budget=20.0)
             expected = identity.locate(
                 asker(request, base_url=stub.url, session_strategy="repo", user_peer="ines").identity
             ).remote_session
