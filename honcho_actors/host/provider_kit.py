@@ -39,9 +39,9 @@ from supervision import Clock, Waiter
 
 Make = Callable[[], MemoryProvider]
 
-WAIT: Final = 5.0
+WAIT: Final = 10.0
 """Seconds that a search is granted here."""
-GRACE: Final = 2.0
+GRACE: Final = 10.0
 """Seconds after a deadline until an answer counts as never given: a loaded machine is not a fault of the provider."""
 
 HOSTILE: Final = (
