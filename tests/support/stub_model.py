@@ -92,6 +92,8 @@ class StubModel:
         self.hung_up = 0
         """Clients that left in the middle of a reply."""
         self.open = 0
+        self.written = 0
+        """Bytes of streams that were handed to the system."""
         self.port = port
         self._writers: set[asyncio.StreamWriter] = set()
 
@@ -149,6 +151,13 @@ class StubModel:
             writer.transport.abort()
             self._writers.discard(writer)
 
+    def answer(self, asked: Asked) -> Say:
+        """What the script says; a script that does not understand a request says so."""
+        try:
+            return self.script(asked)
+        except Exception as error:
+            return Say(f"the script did not understand this ({type(error).__name__})", status=400)
+
     async def _one(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> bool:
         head = (await reader.readuntil(b"\r\n\r\n")).decode("latin-1")
         first, *rest = head.split("\r\n")
@@ -161,12 +170,12 @@ class StubModel:
             answer = {"path": asked.path, "query": path.partition("?")[2], "sent": len(asked.raw)}
             await _write(writer, 200, {"x-stub": "other"}, json.dumps(answer).encode())
             return True
-        say = self.script(asked)
+        say = self.answer(asked)
         if say.status != 200:
             error = {"error": {"message": say.text or "stub failure", "type": "stub_error"}}
             await _write(writer, say.status, say.headers, json.dumps(error).encode())
             return True
-        if not (asked.body or {}).get("stream"):
+        if not asked.body.get("stream"):
             if say.hold is not None:
                 await self._hold(reader)
             if say.cut is not None:
@@ -181,6 +190,7 @@ class StubModel:
         async for event in self._events(kind, say, reader):
             writer.write(b"%x\r\n%b\r\n" % (len(event), event))
             await writer.drain()
+            self.written += len(event)
         if say.cut is not None:
             return False
         writer.write(b"0\r\n\r\n")

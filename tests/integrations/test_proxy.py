@@ -1,0 +1,395 @@
+"""The proxy as programs meet it: raw sockets before it, a model behind it, and what must never change on the way."""
+
+from __future__ import annotations
+
+import gc
+import http.client
+import json
+import logging
+import random
+import socket
+import threading
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from honcho_actors.integrations.proxy import BadUpstream, Naming, app, naming
+from honcho_actors.integrations.proxy.sse import Events
+from honcho_actors.integrations.proxy.upstream import Address
+from tests.integrations.keeper import ANN, Held, House
+from tests.integrations.proxying import Running
+from tests.support.memory_world import until
+from tests.support.stub_model import Say, StubModel
+
+ANN_TALKS = {"x-honcho-session": "garden", "x-honcho-user": "ann"}
+ASKED = "what shall I do with the tomatoes this week?"
+KEY = "sk-" + "a1B2c3D4" * 4
+
+
+def chat(text: str = ASKED, **more: Any) -> bytes:
+    return json.dumps({"model": "stub", "messages": [{"role": "user", "content": text}], **more}).encode()
+
+
+def ask(
+    root: str,
+    body: bytes | Iterator[bytes] = b"",
+    headers: dict[str, str] | None = None,
+    path: str = "/v1/chat/completions",
+    method: str = "POST",
+) -> tuple[int, dict[str, str], bytes]:
+    """Status, headers and the body's bytes."""
+    host = root.removeprefix("http://")
+    connection = http.client.HTTPConnection(host, timeout=30)
+    try:
+        given = {"content-type": "application/json", "authorization": f"Bearer {KEY}", **(headers or {})}
+        connection.request(method, path, body=body, headers=given, encode_chunked=not isinstance(body, bytes))
+        reply = connection.getresponse()
+        return reply.status, {name.lower(): value for name, value in reply.getheaders()}, reply.read()
+    finally:
+        connection.close()
+
+
+@pytest.fixture
+def proxy(home: House, model: StubModel) -> Iterator[Running]:
+    with Running(home.memory, model.root) as running:
+        yield running
+
+
+class TestPassing:
+    def test_without_a_name_a_request_reaches_the_model_byte_for_byte(self, proxy: Running, model: StubModel) -> None:
+        body = b'{ "messages": [ {"role":"user", "content":"caf\xc3\xa9 \\ud83d\\ude00"} ],  "n":1.0, "n":1 }\n'
+        status, _, _ = ask(proxy.root, body)
+        assert status == 200
+        assert model.seen[-1].raw == body
+
+    @pytest.mark.parametrize("headers", [{}, ANN_TALKS], ids=["nobody", "ann"])
+    @pytest.mark.parametrize("path", ["/v1/chat/completions", "/v1/responses", "/v1/messages"])
+    def test_a_stream_arrives_byte_for_byte(
+        self, proxy: Running, model: StubModel, path: str, headers: dict[str, str]
+    ) -> None:
+        model.script = lambda asked: Say("Water them é早 in the morning.")
+        body = json.dumps({"model": "stub", "input": ASKED, "messages": [{"role": "user", "content": ASKED}]})
+        body = body[:-1] + ', "stream": true}'
+        direct = ask(model.root, body.encode(), headers, path)
+        through = ask(proxy.root, body.encode(), headers, path)
+        assert through[0] == direct[0] == 200
+        assert through[2] == direct[2]
+        assert through[1]["content-type"] == "text/event-stream"
+        assert through[1].get("x-honcho-memory") == ("cold; filled" if headers else None)
+
+    def test_what_the_model_refuses_is_passed_on_as_it_is(self, proxy: Running, model: StubModel) -> None:
+        model.script = lambda asked: Say("slow down", status=429, headers={"retry-after": "7", "x-request-id": "r1"})
+        direct, through = ask(model.root, chat()), ask(proxy.root, chat(), ANN_TALKS)
+        assert (through[0], through[2]) == (429, direct[2])
+        assert through[1]["retry-after"] == "7"
+        assert through[1]["x-request-id"] == "r1"
+
+    def test_unknown_paths_methods_and_bodies_are_forwarded(self, proxy: Running, model: StubModel) -> None:
+        status, headers, body = ask(proxy.root, b"\x00\xff" * 3_000, ANN_TALKS, "/v1/files?purpose=x%20y&z=%2F")
+        assert (status, headers["x-stub"]) == (200, "other")
+        assert json.loads(body) == {"path": "/v1/files", "query": "purpose=x%20y&z=%2F", "sent": 6_000}
+        assert ask(proxy.root, b"", {}, "/v1/models", "GET")[0] == 200
+        assert ask(proxy.root, b"", {}, "/a/%2e%2e/b", "DELETE")[0] == 200
+        assert model.seen[-1].path == "/a/%2e%2e/b"
+
+    def test_a_body_of_unknown_length_passes_in_pieces(self, proxy: Running, model: StubModel) -> None:
+        pieces = iter([b"a" * 70_000, b"b" * 70_000])
+        headers = {"transfer-encoding": "chunked"}
+        status, _, body = ask(proxy.root, pieces, headers, "/v1/files")
+        assert (status, json.loads(body)["sent"]) == (200, 140_000)
+        assert model.seen[-1].headers.get("transfer-encoding") == "chunked"
+
+    def test_our_headers_and_those_of_the_hop_stay_here(self, proxy: Running, model: StubModel) -> None:
+        more = {
+            **ANN_TALKS,
+            "x-honcho-anything": "1",
+            "connection": "x-hop, keep-alive",
+            "x-hop": "1",
+            "te": "trailers",
+        }
+        ask(proxy.root, chat(), {**more, "x-kept": "yes"})
+        seen = model.seen[-1].headers
+        assert not any(name.startswith("x-honcho-") for name in seen)
+        assert not {"connection", "x-hop", "te"} & set(seen)
+        assert seen["x-kept"] == "yes"
+        assert seen["authorization"] == f"Bearer {KEY}"
+        assert seen["host"] == model.root.removeprefix("http://")
+
+    def test_what_is_too_large_for_memory_passes_without(
+        self, proxy: Running, model: StubModel, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(app, "MAX_BODY_BYTES", 10_000)
+        body = chat("x" * 200_000)
+        assert ask(proxy.root, body, ANN_TALKS)[0] == 200
+        assert model.seen[-1].raw == body
+
+    def test_a_model_that_is_not_there_is_said_in_the_sdks_own_form(self, home: House) -> None:
+        with Running(home.memory, "http://127.0.0.1:9") as proxy:
+            status, _, body = ask(proxy.root, chat(), ANN_TALKS)
+        assert status == 502
+        assert json.loads(body)["error"]["type"] == "proxy_error"
+        assert home.holds("garden", [Held("ann", ASKED, True)])
+
+    def test_a_caller_that_leaves_ends_the_models_work(self, proxy: Running, home: House, model: StubModel) -> None:
+        model.script = lambda asked: Say("Too late.", hold=2)
+        before = model.hung_up
+        host, port = proxy.root.removeprefix("http://").split(":")
+        with socket.create_connection((host, int(port))) as caller:
+            body = chat(stream=True)
+            head = "POST /v1/chat/completions HTTP/1.1\r\nhost: x\r\nx-honcho-session: garden\r\nx-honcho-user: ann\r\n"
+            caller.sendall(f"{head}content-length: {len(body)}\r\n\r\n".encode() + body)
+            assert model.holding.wait(20)
+        until(lambda: model.hung_up == before + 1, 20.0)
+        until(lambda: proxy.upstream.busy == 0, 20.0)
+        assert home.holds("garden", [Held("ann", ASKED, True)])
+
+    def test_nothing_is_read_from_the_model_faster_than_the_caller_takes_it(
+        self, proxy: Running, model: StubModel
+    ) -> None:
+        word = "x" * 60_000
+        model.script = lambda asked: Say(" ".join([word] * 1_000))
+        host, port = proxy.root.removeprefix("http://").split(":")
+        with socket.create_connection((host, int(port))) as caller:
+            caller.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 65_536)
+            body = chat(stream=True)
+            head = "POST /v1/chat/completions HTTP/1.1\r\nhost: x\r\nx-honcho-session: garden\r\nx-honcho-user: ann\r\n"
+            caller.sendall(f"{head}content-length: {len(body)}\r\n\r\n".encode() + body)
+            caller.recv(1)
+            stood = -1
+            while stood != (stood := model.written):  # it comes to a stand while nobody reads
+                time.sleep(0.3)
+            assert model.written < 40_000_000
+        until(lambda: proxy.upstream.busy == 0, 20.0)
+
+    def test_what_follows_an_answer_is_never_taken_for_the_next_one(self, home: House) -> None:
+        with socket.create_server(("127.0.0.1", 0)) as server:
+            answer = b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok"
+            stray = b"HTTP/1.1 200 OK\r\ncontent-length: 5\r\n\r\nstray"
+
+            def serve() -> None:
+                for _ in range(2):
+                    link, _ = server.accept()
+                    link.recv(65_536)
+                    link.sendall(answer + stray)
+                    threading.Timer(5.0, link.close).start()
+
+            threading.Thread(target=serve, daemon=True).start()
+            url = f"http://127.0.0.1:{server.getsockname()[1]}"
+            with Running(home.memory, url) as proxy:
+                for _ in range(2):
+                    assert ask(proxy.root, b"", {}, "/x", "GET")[2] == b"ok"
+
+
+class TestNames:
+    def test_one_header_of_the_two_is_nobody(self, proxy: Running, home: House, model: StubModel) -> None:
+        for headers in ({"x-honcho-user": "ann"}, {"x-honcho-session": "garden"}, {**ANN_TALKS, "x-honcho-user": " "}):
+            ask(proxy.root, chat(), headers)
+            assert model.seen[-1].raw == chat()
+        assert home.memory.flush(20)
+        assert home.remote.held == {}
+
+    def test_a_name_that_comes_twice_is_nobodys(self) -> None:
+        twice = [(b"x-honcho-user", b"ann"), (b"x-honcho-user", b"bob"), (b"x-honcho-session", b"s")]
+        assert Naming().named(twice, {}) is None
+        assert Naming().named([*twice[1:], (b"X-Honcho-Session", b"t")], {}) is None
+
+    def test_a_name_that_is_no_text_or_too_long_is_nobodys(self) -> None:
+        for user in (b"\xff\xfe", b"a" * (naming.MAX_NAME + 1)):
+            assert Naming().named([(b"x-honcho-user", user), (b"x-honcho-session", b"s")], {}) is None
+
+    @pytest.mark.parametrize(
+        ("path", "field"),
+        [
+            ("/v1/chat/completions", {"user": "ann"}),
+            ("/v1/responses", {"safety_identifier": "ann"}),
+            ("/v1/messages", {"metadata": {"user_id": "ann"}}),
+        ],
+    )
+    def test_the_requests_own_user_counts_only_where_the_operator_says_so(
+        self, home: House, model: StubModel, path: str, field: dict[str, Any]
+    ) -> None:
+        body = chat(input=ASKED, **field)
+        with Running(home.memory, model.root) as proxy:
+            ask(proxy.root, body, {}, path)
+            assert model.seen[-1].raw == body
+        with Running(home.memory, model.root, Naming(user_field=True)) as proxy:
+            ask(proxy.root, body, {}, path)
+            assert ANN in model.seen[-1].system
+        assert home.memory.flush(20)
+        assert [one.peer for held in home.remote.held.values() for one in held] == ["ann", "assistant"]
+
+    def test_where_a_token_is_set_a_claim_without_it_is_nobodys(self, home: House, model: StubModel) -> None:
+        token = "t" * 20
+        with Running(home.memory, model.root, Naming(token=token)) as proxy:
+            for wrong in ({}, {"x-honcho-token": "u" * 20}, {"x-honcho-token": ""}):
+                ask(proxy.root, chat(), {**ANN_TALKS, **wrong})
+                assert model.seen[-1].raw == chat()
+            ask(proxy.root, chat(), {**ANN_TALKS, "x-honcho-token": token})
+            assert ANN in model.seen[-1].system
+        assert token not in repr(Naming(token=token))
+
+    def test_a_call_that_an_sdk_repeats_is_the_same_turn(self, proxy: Running, home: House) -> None:
+        for count in ("0", "1", "2"):
+            ask(proxy.root, chat(), {**ANN_TALKS, "x-stainless-retry-count": count})
+        assert home.holds(
+            "garden", [Held("ann", ASKED, False), Held("assistant", f"You said 1 things, at last: {ASKED}", False)]
+        )
+
+    def test_a_turn_that_the_caller_names_is_captured_once(self, proxy: Running, home: House) -> None:
+        for _ in range(3):
+            ask(proxy.root, chat(), {**ANN_TALKS, "x-honcho-turn": "m-17"})
+        assert len(home.said("garden")) == 2
+
+    @pytest.mark.parametrize("header", ["x-honcho-scope: subagent", "x-honcho-automated: 1"])
+    def test_what_is_not_the_persons_own_is_not_captured(self, proxy: Running, home: House, header: str) -> None:
+        name, value = header.split(": ")
+        ask(proxy.root, chat(), {**ANN_TALKS, name: value})
+        assert home.said("garden") == []
+
+    def test_a_shared_room_never_reads_private_memory(self, proxy: Running, home: House, model: StubModel) -> None:
+        ask(proxy.root, chat(), {**ANN_TALKS, "x-honcho-audience": "shared"})
+        assert ANN not in model.seen[-1].raw.decode()
+
+
+class TestNeverLogged:
+    def test_neither_texts_nor_keys_nor_names_are_logged_whatever_happens(
+        self, home: House, model: StubModel, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        caplog.set_level(logging.DEBUG)
+        canary = "canary-of-the-text"
+        headers = {"x-honcho-session": "secret-session", "x-honcho-user": "secret-user"}
+        with Running(home.memory, model.root) as proxy:
+            ask(proxy.root, chat(canary), headers)
+            model.script = lambda asked: Say(canary, status=500)
+            ask(proxy.root, chat(canary), headers, f"/v1/chat/completions?key={KEY}")
+            model.script = lambda asked: Say(canary, cut=2)
+            with pytest.raises(http.client.IncompleteRead):
+                ask(proxy.root, chat(canary, stream=True), headers)
+            ask(proxy.root, b'{"messages": [{"role": "user", "content": ' + b"[" * 20_000, headers)
+        for one in caplog.records:
+            if one.name.startswith(("honcho_actors", "uvicorn")):
+                said = one.getMessage()
+                assert not any(word in said for word in (canary, KEY, "secret-session", "secret-user")), one
+
+
+class TestReadingAlong:
+    @pytest.mark.parametrize("seed", range(20))
+    def test_events_are_the_same_however_their_bytes_are_cut(self, seed: int) -> None:
+        chance = random.Random(seed)
+        events = [{"n": number, "text": "é早\n" * chance.randint(0, 30)} for number in range(50)]
+        end = chance.choice([b"\n", b"\r\n"])
+        whole = b"".join(
+            b": comment" + end + b"event: x" + end + b"data: " + json.dumps(one).encode() + end + end for one in events
+        )
+        whole += b"data: not json" + end + end + b"data: [DONE]" + end + end
+        reader, found, at = Events(), [], 0
+        while at < len(whole):
+            size = chance.choice([1, 2, 3, 50, 5_000])
+            found += list(reader.feed(whole[at : at + size]))
+            at += size
+        assert found == events
+        assert reader.done
+
+    def test_an_event_without_end_is_bounded_and_the_next_one_is_read(self) -> None:
+        reader = Events()
+        for _ in range(200):
+            assert list(reader.feed(b"data: " + b"x" * 100_000)) == []
+        assert list(reader.feed(b'\n\ndata: {"n": 1}\n\n')) == [{"n": 1}]
+
+
+class TestAddresses:
+    @pytest.mark.parametrize(
+        ("url", "path", "target"),
+        [
+            ("http://model:8000", b"/v1/x", b"/v1/x"),
+            ("http://model:8000/", b"/v1/x", b"/v1/x"),
+            ("https://model/v1", b"/v1/x", b"/v1/x"),
+            ("https://model/v1/", b"/x", b"/v1/x"),
+            ("https://model/openai", b"/v1/x", b"/openai/v1/x"),
+            ("https://model/v1", b"/v10/x", b"/v1/v10/x"),
+        ],
+    )
+    def test_a_prefix_is_put_before_a_path_once(self, url: str, path: bytes, target: bytes) -> None:
+        assert Address.parse(url).target(path, b"") == target
+        assert Address.parse(url).target(path, b"a=b") == target + b"?a=b"
+
+    @pytest.mark.parametrize(
+        "url", ["", "model", "ftp://model", "http://", "http://u:p@model", "http://model:x", "http://[::1"]
+    )
+    def test_what_is_no_address_is_said_so(self, url: str) -> None:
+        with pytest.raises(BadUpstream):
+            Address.parse(url)
+
+
+def test_fuzzed_requests_are_answered_or_hung_up_on_and_the_next_one_is_served(
+    proxy: Running, home: House, model: StubModel
+) -> None:
+    chance = random.Random(11)
+    host, port = proxy.root.removeprefix("http://").split(":")
+    for _ in range(250):
+        with socket.create_connection((host, int(port)), timeout=20) as caller:
+            caller.sendall(fuzzed(chance))
+            caller.shutdown(socket.SHUT_WR)
+            while caller.recv(65_536):
+                pass
+    assert ask(proxy.root, chat(), ANN_TALKS)[0] == 200
+    until(lambda: proxy.upstream.busy == 0, 20.0)
+    assert home.memory.flush(20)
+    gc.collect()
+
+
+def fuzzed(chance: random.Random) -> bytes:
+    """A request with something wrong in it, in its bytes or in its meaning."""
+    if chance.random() < 0.2:
+        return chance.randbytes(chance.randint(0, 300))
+    body = chance.choice(BODIES)(chance)
+    path = chance.choice(
+        ["/v1/chat/completions", "/v1/responses", "/v1/messages", "/", "/v1/threads/x/messages", "/%ff"]
+    )
+    lines = [f"{chance.choice(['POST', 'POST', 'GET', 'PUT', 'BREW'])} {path} HTTP/1.1", "host: x"]
+    lines += [f"x-honcho-user: {chance.choice(['ann', 'bob', '', 'x' * 2_000, 'é'])}", "x-honcho-session: fuzz"]
+    length = len(body) + chance.choice([0, 0, 0, 0, -1, 5])
+    lines.append(chance.choice([f"content-length: {max(0, length)}", f"content-length: {len(body)}", "te: x"]))
+    whole = "\r\n".join(lines).encode() + b"\r\n\r\n" + body
+    if chance.random() < 0.2:
+        at = chance.randrange(len(whole))
+        whole = whole[:at] + chance.randbytes(3) + whole[at:]
+    return whole
+
+
+def _value(chance: random.Random, depth: int = 3) -> Any:
+    kinds = [None, True, 1e308, -1, "", "text", "\ud800", "é早", "x" * 5_000, [], {}]
+    if depth == 0 or chance.random() < 0.4:
+        return chance.choice(kinds)
+    if chance.random() < 0.5:
+        return [_value(chance, depth - 1) for _ in range(chance.randint(0, 4))]
+    names = ["role", "content", "type", "text", "messages", "input", "system", "instructions", "tool_calls", "x"]
+    return {chance.choice(names): _value(chance, depth - 1) for _ in range(chance.randint(0, 5))}
+
+
+def _messages(chance: random.Random) -> list[Any]:
+    roles = ["user", "assistant", "system", "developer", "tool", None, 5, "user"]
+    return [
+        {"role": chance.choice(roles), "content": _value(chance), "tool_calls": _value(chance)}
+        if chance.random() < 0.8
+        else _value(chance)
+        for _ in range(chance.randint(0, 6))
+    ]
+
+
+BODIES: list[Any] = [
+    lambda chance: chance.randbytes(chance.randint(0, 500)),
+    lambda chance: b"[" * 50_000,
+    lambda chance: b'{"messages": ' + b"9" * 10_000 + b"}",
+    lambda chance: json.dumps(_value(chance)).encode(),
+    lambda chance: json.dumps({"messages": _messages(chance), "stream": chance.random() < 0.5}).encode(),
+    lambda chance: json.dumps({"input": _messages(chance), "system": _value(chance)}).encode(),
+    lambda chance: json.dumps(
+        {"messages": _messages(chance), "system": _value(chance), "input": _value(chance)}
+    ).encode(),
+    lambda chance: json.dumps(
+        {"input": "text", "instructions": _value(chance), "conversation": _value(chance)}
+    ).encode(),
+]
