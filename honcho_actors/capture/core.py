@@ -6,6 +6,7 @@ a restarted sweeper reads from the outbox what there is to do. Fields are publis
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import random
 import sqlite3
@@ -114,6 +115,8 @@ class Core:
         self.counts: Counts | None = None
         self.trouble = Trouble()
         self.set_aside_files: tuple[str, ...] = ()
+        self.limits: set[asyncio.Timeout] = set()
+        """How long the deliveries that run may go on: for ever, until a stop. On their loop alone."""
         self.waiting: dict[int, str] = {}
         """Conversations that are not delivered now, and why, as the sweeper last heard."""
         self.writer: ActorHandle | None = None

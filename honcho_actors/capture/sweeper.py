@@ -22,6 +22,7 @@ from honcho_actors.capture.writer import ReadOutbox, Works
 from honcho_actors.honcho.outcomes import Call, Failure, Priority
 from honcho_actors.store import StoreFailed
 from supervision import ChildSpec, Down, MaxChildren, NoProc, Reason, Restart, StartError, TaskActor
+from supervision.logged import unsaid
 
 WATCH_EVERY = 1.0
 READ_EVERY = 0.2
@@ -36,7 +37,13 @@ LEAVES_IN = 0.25
 """Seconds that a worker has to end when everything does: one whose server hangs is cut off, as by a kill, and its
 outcome is found out by the next; the writer, the snapshots and the endpoint behind it end in order."""
 
-DELIVERY = "delivery"
+DELIVERY_FOR = 0.1
+"""Seconds that a stop gives to deliveries that run: whoever had more time has drained before it."""
+STOPPED_WITHIN = 3.0
+"""Seconds after which a delivery that has not ended by itself is given up."""
+FAILING = 3
+FAILING_FOR = 2.0
+"""So many deliveries in a row, over so many seconds, that end in a failure are one condition, and one warning."""
 
 
 class Watch:
@@ -60,6 +67,15 @@ class _DueNow:
 
 
 @dataclass(frozen=True, slots=True)
+class _Started:
+    """What became of the start of this number; None: there is no worker."""
+
+    conversation: int
+    number: int
+    ref: Any
+
+
+@dataclass(frozen=True, slots=True)
 class _Listed:
     """What the outbox has to do, as an answer to the sweeper's own question."""
 
@@ -79,8 +95,15 @@ class Sweeper(TaskActor):
         self._state = dispatch.State(limit=max(1, core.settings.max_concurrent_requests))
         self._tokens: dict[int, Any] = {}
         self._monitors: dict[int, Any] = {}
+        self._starts = 0
+        self._starting: dict[int, int] = {}
+        """Conversations whose worker is being started, and the number of that start."""
         self._urgent: set[int] = set()
         self._settings: object = None
+        self._failing = 0
+        """Deliveries in a row that waited for the server without having delivered anything."""
+        self._failing_since = 0.0
+        self._said_failing = False
         self._counting = False
         self._sweeping = False
         self._reading_soon = False
@@ -90,6 +113,7 @@ class Sweeper(TaskActor):
     def on_start(self) -> None:
         self._core.sweeper = self.actor_ref
         self._core.waiting = {}
+        self._core.limits = set()
         self._settings = self._core.settings
         self._state.fenced = self._core.settings.read_only
         self.actor_ref.tell(Sweep())
@@ -127,10 +151,17 @@ class Sweeper(TaskActor):
                 self.send_after(self._core.ports.sweep_every, Sweep())
             case CountCopies():
                 self._count_copies()
+            case _Started():
+                await self._started(message)
             case _Listed():
                 await self._listed(message)
 
     async def on_stop(self, reason: Reason) -> None:
+        # The deliveries are stopped after this actor, and before they would have to be given up.
+        end = asyncio.get_running_loop().time() + DELIVERY_FOR
+        for limit in self._core.limits:
+            if not limit.expired():
+                limit.reschedule(end)
         for task in self._tasks:
             task.cancel()
         if self._tasks:
@@ -142,7 +173,7 @@ class Sweeper(TaskActor):
         for effect in dispatch.step(self._state, event):
             match effect:
                 case dispatch.Start(conversation):
-                    await self._start(conversation)
+                    self._start(conversation)
                 case dispatch.WakeAfter(conversation, seconds):
                     self._tokens[conversation] = self.send_after(seconds, _DueNow(conversation))
                 case dispatch.CancelWake(conversation):
@@ -157,17 +188,26 @@ class Sweeper(TaskActor):
         if token is not None:
             token.cancel()
 
-    async def _start(self, conversation: int) -> None:
+    def _start(self, conversation: int) -> None:
+        """Has a worker started. Beside the mailbox: a start is a trip to the supervisor and back, which other starts
+        and reports need not wait for.
+        """
         urgent = conversation in self._urgent
         self._urgent.discard(conversation)
         self._core.waiting.pop(conversation, None)
+        self._starts += 1
+        self._starting[conversation] = self._starts
         spec = ChildSpec(
             f"conversation-{conversation}",
             DeliveryWorker,
             args=(self._core, conversation, urgent),
             restart=Restart.TEMPORARY,
-            shutdown=LEAVES_IN,
+            shutdown=STOPPED_WITHIN,
         )
+        self._later(self._bring_up(conversation, self._starts, spec))
+
+    async def _bring_up(self, conversation: int, number: int, spec: ChildSpec) -> None:
+        ref = None
         try:
             supervisor = self.runtime.registry.whereis(self._supervisor_name)
             if supervisor is None:
@@ -175,14 +215,24 @@ class Sweeper(TaskActor):
             ref = await supervisor.astart_child(spec)
         except (NoProc, MaxChildren, StartError) as refused:
             log.debug("no worker for a conversation now: %s", type(refused).__name__)
+        self.actor_ref.cast(_Started(conversation, number, ref))
+
+    async def _started(self, started: _Started) -> None:
+        conversation = started.conversation
+        if self._starting.get(conversation) != started.number:
+            return  # it has reported its end already
+        del self._starting[conversation]
+        if started.ref is None:
             await self._step(dispatch.Ended(conversation, again=AFTER_CRASH))
-            return
-        self._monitors[conversation] = (ref, self.monitor(ref))
+        else:
+            self._monitors[conversation] = (started.ref, self.monitor(started.ref))
 
     async def _ended(self, report: Report) -> None:
+        self._starting.pop(report.conversation, None)
         watched = self._monitors.pop(report.conversation, None)
         if watched is not None:
             self.demonitor(watched[1])
+        self._condition(report)
         if report.again is not None and report.why and len(self._core.waiting) < dispatch.REMEMBERED:
             self._core.waiting[report.conversation] = report.why
         await self._step(
@@ -193,6 +243,21 @@ class Sweeper(TaskActor):
                 succeeded=report.succeeded,
             )
         )
+
+    def _condition(self, report: Report) -> None:
+        """One line when deliveries begin to fail, and one when they go again, however many conversations wait."""
+        if report.succeeded:
+            if self._said_failing:
+                log.warning("deliveries go again", extra={"event": "deliveries_go_again"})
+            self._failing, self._said_failing = 0, False
+        elif report.waits_for_server:
+            now = self.clock.now()
+            self._failing += 1
+            self._failing_since = now if self._failing == 1 else self._failing_since
+            if not self._said_failing and self._failing >= FAILING and now - self._failing_since >= FAILING_FOR:
+                self._said_failing = True
+                text = "deliveries fail: %s; what was captured is kept, and tried again by itself"
+                log.warning(text, report.why, extra={"event": "deliveries_fail", "reason": report.why})
 
     async def _died(self, down: Down) -> None:
         for conversation, (ref, _) in list(self._monitors.items()):
@@ -287,11 +352,14 @@ class Sweeper(TaskActor):
                 ended = await core.run(lambda connection, expire=expire: expire(connection, read()), after=_heard(core))  # type: ignore[misc]
                 dropped += len(ended)
                 for batch in ended:
-                    log.warning("undelivered turn %s was dropped: %s", batch.batch_id.hex(), batch.reason)
+                    name = batch.batch_id.hex()[:8]
+                    extra = {"event": "dropped", "batch": name, "reason": batch.reason}
+                    log.warning("undelivered turn %s was dropped: %s", name, batch.reason, extra=extra)
                 if len(ended) < EXPIRE_AT_ONCE:
                     break
         if dropped:
-            log.warning("%d undelivered turns were dropped from the outbox by retention", dropped)
+            extra = {"event": "retention", "turns": dropped}
+            log.warning("%d undelivered turns were dropped from the outbox by retention", dropped, extra=extra)
 
     async def _compact(self) -> None:
         core = self._core
@@ -339,7 +407,8 @@ class Sweeper(TaskActor):
         again = RECHECKS[check.round] * settle if check.round < len(RECHECKS) else None
         new = await core.run(lambda connection: retaining.counted(connection, check, extra, now=read(), again=again))
         if new:
-            log.warning("the server holds %d messages of delivery %s twice", extra, check.delivery.hex())
+            told = {"event": "doubled", "messages": extra, "delivery": check.delivery.hex()[:8]}
+            log.warning("the server holds %d messages of delivery %s twice", extra, told["delivery"], extra=told)
         return again if soonest is None else soonest if again is None else min(soonest, again)
 
     def _later(self, work: Any) -> None:
@@ -355,7 +424,8 @@ class Sweeper(TaskActor):
             if isinstance(error, StoreFailed):
                 self.send_after(5.0, ReadOutbox())
             else:
-                log.error("a sweep failed: %s", type(error).__name__, exc_info=error)
+                kind = type(error).__name__
+                log.error("a sweep failed: %s", kind, exc_info=unsaid(error), extra={"event": "sweep_failed"})
 
 
 def _expire_by_age(core: Core, retention: float, connection: Any, now: Any) -> Any:

@@ -67,8 +67,15 @@ class DeliveryWorker(TaskActor):
 
     async def on_receive(self, message: object) -> None:
         if isinstance(message, Go):
-            report = await self._delivery.run()
-            self._delivery.core.tell_sweeper(report)
+            limit, limits = asyncio.timeout(None), self._delivery.core.limits
+            try:
+                async with limit:
+                    limits.add(limit)
+                    self._delivery.core.tell_sweeper(await self._delivery.run())
+            except TimeoutError:
+                pass  # a stop does not wait for a server: what is *sending* is found out at the next start
+            finally:
+                limits.discard(limit)
             self.stop()
 
 
@@ -127,17 +134,31 @@ class Delivery:
         if core.settings.read_only or not core.settings.enabled:
             core.ports.meters.deliveries.labels("fenced").inc()
             return self._report(PAUSED, "read_only")
-        claimed = await core.run(
-            lambda connection: delivering.claim(
+        here = core.settings.server_id
+        reachable = core.ports.client(here) is not None
+
+        def act(connection: Any) -> tuple[Claimed | NotNow, Group | Missing | None]:
+            """Claims, and when nothing stands in the way marks the first group in the same commit."""
+            now, lease_time = read(), core.lease_time()
+            claimed = delivering.claim(
                 connection,
                 self._conversation,
                 owner=core.owner.name,
                 alive=core.owner.alive,
-                now=read(),
-                lease_time=core.lease_time(),
+                now=now,
+                lease_time=lease_time,
                 ignore_schedule=self._ignore_schedule,
             )
-        )
+            if isinstance(claimed, NotNow) or claimed.group is not None or claimed.fork:
+                return claimed, None
+            if not reachable or claimed.server != here or core.settings.read_only:
+                return claimed, None
+            taken = delivering.take(
+                connection, claimed.lease, claimed.members, size=claimed.size, now=now, lease_time=lease_time
+            )
+            return claimed, taken
+
+        claimed, first = await core.run(act, after=lambda value: (value[0], self._ready(value[1])))
         if isinstance(claimed, NotNow):
             return self._report(claimed.again, claimed.why)
         client = core.ports.client(claimed.server)
@@ -145,9 +166,10 @@ class Delivery:
             if claimed.server == accepting.NO_SERVER and core.settings.configured:
                 return await self._adopt(claimed)
             why = "not_configured" if not core.settings.configured else "other_server"
-            await self._give_back(claimed, None, 0.0, why, claimed.attempts, claimed.size)
+            delivery = first.group.delivery if isinstance(first, _Taken) else None
+            await self._give_back(claimed, delivery, 0.0, why, claimed.attempts, claimed.size)
             return self._report(PAUSED, why)
-        return await self._deliver(claimed, client)
+        return await self._deliver(claimed, client, first)
 
     async def _adopt(self, claimed: Claimed) -> Report:
         """Accepted before a server was configured, and written after: it goes to the one that is there now."""
@@ -157,7 +179,7 @@ class Delivery:
         self.core.tell_sweeper(ReadOutbox())
         return self._report(None)
 
-    async def _deliver(self, claimed: Claimed, client: HonchoClient) -> Report:
+    async def _deliver(self, claimed: Claimed, client: HonchoClient, first: _Taken | Missing | None) -> Report:
         if claimed.group is not None:
             claimed = await self._resolve(claimed, client, claimed.group)
         if claimed.fork:
@@ -165,11 +187,10 @@ class Delivery:
         established_again = False
         done: _Done | None = None
         for _ in range(GROUPS_IN_A_ROW):
-            taken = await self._next(claimed, done)
+            taken = first if first is not None else await self._next(claimed, done)
+            first = done = None
             while isinstance(taken, Missing):
-                claimed = await self._establish(claimed, client, taken)
-                taken = await self._next(claimed, None)
-            done = None
+                claimed, taken = await self._establish(claimed, client, taken)
             if taken is None:
                 return self._report(None)
             group = taken.group
@@ -197,7 +218,6 @@ class Delivery:
                 await self._finish(claimed, done.group.rows, done.ids, done.size, resent=False, group=done.group)
             await self._give_back(claimed, None, 0.0, "read_only", claimed.attempts, claimed.size)
             raise _Stop(self._report(PAUSED, "read_only"))
-        members = frozenset(claimed.members)
 
         def act(connection: Any) -> tuple[list[Ended], Group | Missing | None]:
             now, lease_time = read(), core.lease_time()
@@ -207,18 +227,20 @@ class Delivery:
                     connection, claimed.lease, done.group.rows, done.ids, size=done.size, now=now, lease_time=lease_time
                 )
             group = delivering.take(
-                connection, claimed.lease, members, size=claimed.size, now=now, lease_time=lease_time
+                connection, claimed.lease, claimed.members, size=claimed.size, now=now, lease_time=lease_time
             )
             return ended, group
 
         def after(value: tuple[list[Ended], Group | Missing | None]) -> _Taken | Missing | None:
-            ended, group = value
-            core.ended(ended)
-            return self._looked_at(group) if isinstance(group, Group) else group
+            core.ended(value[0])
+            return self._ready(value[1])
 
         taken = await core.run(act, after=after)
         self._succeeded = self._succeeded or done is not None
         return taken
+
+    def _ready(self, group: Group | Missing | None) -> _Taken | Missing | None:
+        return self._looked_at(group) if isinstance(group, Group) else group
 
     def _looked_at(self, group: Group) -> _Taken:
         """On the writer's thread: each text of the group once more through the gate, as it is about to leave."""
@@ -229,7 +251,10 @@ class Delivery:
 
     # -- establishing --------------------------------------------------------------------------------------------------
 
-    async def _establish(self, claimed: Claimed, client: HonchoClient, missing: Missing) -> Claimed:
+    async def _establish(
+        self, claimed: Claimed, client: HonchoClient, missing: Missing
+    ) -> tuple[Claimed, _Taken | Missing | None]:
+        """Has the conversation made with its members; in one commit that is recorded, and the next group marked."""
         core, read = self.core, self.core.ports.read_clock
         joining = preset(missing.peers, claimed.members, core.settings)
         failure = await establish(
@@ -244,10 +269,20 @@ class Delivery:
         if verdict.act is not Act.DELIVERED:
             await self._retry(claimed, None, verdict)
         members: dict[str, Flags] = {**claimed.members, **joining}
-        await core.run(
-            lambda connection: delivering.established(connection, claimed.lease, members, read(), core.lease_time())
-        )
-        return replace(claimed, members=members)
+        fenced = core.settings.read_only
+
+        def act(connection: Any) -> Group | Missing | None:
+            now, lease_time = read(), core.lease_time()
+            delivering.established(connection, claimed.lease, members, now, lease_time)
+            if fenced:
+                return None
+            return delivering.take(
+                connection, claimed.lease, members, size=claimed.size, now=now, lease_time=lease_time
+            )
+
+        taken = await core.run(act, after=self._ready)
+        claimed = replace(claimed, members=members)
+        return claimed, await self._next(claimed, None) if fenced else taken
 
     async def _forget_members(self, claimed: Claimed, group: Group) -> Claimed:
         """The server does not have the conversation: what was *sending* is accepted again, and it is established
@@ -436,7 +471,9 @@ class Delivery:
     async def _put_aside(self, claimed: Claimed, rows: Any, reason: str, size: int) -> None:
         core, read = self.core, self.core.ports.read_clock
         for row in rows:
-            log.warning("message %d of batch %s was set aside: %s", row.position, row.batch_id.hex(), reason)
+            batch = row.batch_id.hex()[:8]
+            extra = {"event": "set_aside", "batch": batch, "reason": reason}
+            log.warning("message %d of batch %s was set aside: %s", row.position, batch, reason, extra=extra)
         await core.run(
             lambda connection: delivering.put_aside(
                 connection, claimed.lease, rows, reason=reason, size=size, now=read()

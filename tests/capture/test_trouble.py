@@ -172,6 +172,31 @@ def test_case_34_ten_conversations_with_pending_turns_and_a_hanging_server_stop_
         assert texts(honcho, f"s{session}", workspace) == said(*range(5))
 
 
+def test_an_outage_of_many_conversations_is_one_line_and_its_end_another_and_a_stop_in_it_says_nothing(
+    honcho: str, workspace: str, state: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    def said_of_deliveries() -> list[str]:
+        return [record.getMessage() for record in caplog.records if "deliveries" in record.getMessage()]
+
+    refusing = [{"fault": "status", "on": ["*"], "status": 401}]
+    with faults(honcho, refusing) as proxy, Rig(state, proxy.url, workspace=workspace) as rig:
+        for number in range(12):
+            rig.capture.capture(turn(1, f"s{number}")).wait("accepted", 20.0)
+        assert until(lambda: not rig.capture.flush(0.3) and len(said_of_deliveries()) == 1, 20.0)
+        assert rig.capture.flush(0.3) is False
+        proxy.plan([])
+        assert rig.capture.flush(20.0)
+        assert until(lambda: len(said_of_deliveries()) == 2, 20.0)
+        proxy.plan([{"fault": "hang", "on": ["*"]}])
+        for number in range(12):
+            rig.capture.capture(turn(2, f"s{number}")).wait("accepted", 20.0)
+        assert until(lambda: len(rig.capture.core.limits) == 12, 20.0)
+    began, ended = said_of_deliveries()
+    assert began == "deliveries fail: unauthorized; what was captured is kept, and tried again by itself"
+    assert ended == "deliveries go again"
+    assert [record.getMessage() for record in caplog.records if "conversation-" in record.getMessage()] == []
+
+
 def test_case_35_what_is_captured_after_the_stop_is_refused_with_a_reason(workspace: str, state: Path) -> None:
     with Rig(state, None, workspace=workspace) as rig:
         rig.capture.capture(turn(1)).wait("accepted", 5.0)
