@@ -2,7 +2,7 @@
 
 A lane runs one call at a time. A call that overruns is left behind, and until it has come back its contributor is
 passed over: one stuck contributor costs one thread, once. The thread is a daemon, starts with the first call, ends
-when the lane is closed, and is never joined: neither a turn nor the exit of the process can hang on it.
+when the lane is closed or gone, and is never joined: neither a turn nor the exit of the process can hang on it.
 """
 
 from __future__ import annotations
@@ -45,7 +45,8 @@ class Lane:
         if self._thread is None:
             with self._lock:
                 if self._thread is None:
-                    self._thread = threading.Thread(target=self._work, name=f"context-{self._name}", daemon=True)
+                    name = f"context-{self._name}"
+                    self._thread = threading.Thread(target=_work, args=(self._queue,), name=name, daemon=True)
                     self._thread.start()
         return outcome
 
@@ -57,12 +58,17 @@ class Lane:
         """Ends the thread after what it is doing."""
         self._queue.put(None)
 
-    def _work(self) -> None:
-        while (job := self._queue.get()) is not None:
-            call, outcome = job
-            try:
-                value: Value = (True, call())
-            except BaseException as error:  # noqa: BLE001 boundary: a contributor's failure costs only itself
-                value = (False, error)
-            outcome.resolve(value)
-            del job, call, outcome, value
+    def __del__(self) -> None:
+        self._queue.put(None)
+
+
+def _work(queue: SimpleQueue[tuple[Callable[[], Any], Waiter[Value]] | None]) -> None:
+    """A lane's thread. It knows the queue alone: a lane that nobody holds any more ends it."""
+    while (job := queue.get()) is not None:
+        call, outcome = job
+        try:
+            value: Value = (True, call())
+        except BaseException as error:  # noqa: BLE001 boundary: a contributor's failure costs only itself
+            value = (False, error)
+        outcome.resolve(value)
+        del job, call, outcome, value
