@@ -122,7 +122,8 @@ class OutboxWriter(ThreadActor):
         try:
             self._write(prepared)
         except Exception as error:  # noqa: BLE001 boundary: one item that can't be written never takes the others along
-            log.error("a group could not be written: %s; its items are written one by one", type(error).__name__)
+            text = "a group could not be written: %s; its items are written one by one"
+            log.error(text, type(error).__name__, extra={"event": "group_not_written"})
             for one in prepared:
                 self._write_alone(one)
         if not self.fenced:  # given up in the middle: nobody heard of it, so the successor does it again and says so
@@ -260,7 +261,8 @@ class OutboxWriter(ThreadActor):
         episode = (trouble.reason, time.monotonic())
         before, self._episode = self._episode, episode
         if before[0] != episode[0] or episode[1] - before[1] > EPISODE:
-            log.warning("the outbox can't be written: %s; turns are not captured until it can", failed)
+            text = "the outbox can't be written: %s; turns are not captured until it can"
+            log.warning(text, failed, extra={"event": "outbox_not_written", "reason": failed.reason.value})
         self._core.trouble = trouble
         for item in group:
             if isinstance(item, Entry):
@@ -290,6 +292,7 @@ class OutboxWriter(ThreadActor):
                     opened.set_aside.reason.value,
                     opened.set_aside.path.name,
                     saved,
+                    extra={"event": "outbox_set_aside", "file": opened.set_aside.path.name, "messages": saved},
                 )
             connection.execute("PRAGMA secure_delete=FAST")
             row = connection.execute("SELECT value FROM meta WHERE name='age'").fetchone()

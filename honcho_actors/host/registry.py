@@ -20,6 +20,7 @@ from honcho_actors.host.plan import Contributor, Plan
 from honcho_actors.host.sections import MAX_BYTES, MAX_SECTIONS, taken
 from honcho_actors.model import Context, Placement, Reason, Section, TurnRequest
 from supervision import Clock, Waiter
+from supervision.logged import unsaid
 
 DEFAULT_TIMEOUT = 0.25
 MAX_TIMEOUT = 3.0
@@ -240,7 +241,7 @@ class ContextRegistry:
                 continue
             if not isinstance(plan, Plan):
                 one.state = OutcomeState.BAD_SHAPE
-                _log.warning("contributor %s: its plan is no Plan", one.one.name)
+                _log.warning("contributor %s: its plan is no Plan", one.one.name, extra=_extra("no_plan", one))
                 continue
             one.granted = 0.0 if on_loop else self._granted(plan.wants, ceiling)
             one.deadline = start + one.granted
@@ -288,7 +289,8 @@ class ContextRegistry:
                 elif not kept and not dropped:
                     state = OutcomeState.NOTHING
                 if dropped or not shaped:
-                    _log.warning("contributor %s: %d sections were not taken", one.one.name, dropped)
+                    text = "contributor %s: %d sections were not taken"
+                    _log.warning(text, one.one.name, dropped, extra=_extra("sections_not_taken", one))
             ours = reason is not None
             outcomes.append(Outcome(one.one.name, state, one.granted, dropped, count, ours, reason))
         return Collected(sections, tuple(outcomes))
@@ -321,12 +323,17 @@ def _take(one: _Asked, value: Any) -> None:
 
 def _late(one: _Asked) -> None:
     one.state = OutcomeState.LATE
-    _log.debug("contributor %s was late", one.one.name)
+    _log.debug("contributor %s was late", one.one.name, extra=_extra("contributor_late", one))
 
 
 def _failed(one: _Asked, step: str, error: BaseException | None = None) -> None:
     one.state = OutcomeState.FAILED
-    _log.warning("contributor %s failed in %s", one.one.name, step, exc_info=error or True)
+    extra = _extra("contributor_failed", one)
+    _log.warning("contributor %s failed in %s", one.one.name, step, exc_info=unsaid(error), extra=extra)
+
+
+def _extra(event: str, one: _Asked) -> dict[str, str]:
+    return {"event": event, "contributor": one.one.name}
 
 
 def _wait(step: Waiter[Any] | None, deadline: float, clock: Clock) -> Any:

@@ -57,6 +57,7 @@ from honcho_actors.host.registry import Collected
 from honcho_actors.host.scrub import Scrubber
 from honcho_actors.model import Context
 from honcho_actors.privacy.envelope import Envelope, is_mark, new_mark
+from supervision.logged import unsaid
 
 Role = Literal["user", "assistant", "tool"]
 
@@ -107,7 +108,8 @@ class Conversation:
                 if kept is not None:
                     self._restore(kept)
             except Exception:  # noqa: BLE001 boundary: a turn never fails because of what was kept
-                _log.warning("the history of a conversation can't be read; a new prefix begins", exc_info=True)
+                text = "the history of a conversation can't be read; a new prefix begins"
+                _log.warning(text, exc_info=unsaid(), extra={"event": "history_not_read"})
                 self._why, kept = Prefix.STORE_FAILED, None
                 self._emptied()
         self.fresh = kept is None
@@ -208,7 +210,8 @@ class Conversation:
         try:
             self._store.save(self.name, self.owner, text, at, packed)
         except Exception:  # noqa: BLE001 boundary: a turn never fails because of what is kept
-            _log.warning("the history of a conversation can't be kept", exc_info=True)
+            text = "the history of a conversation can't be kept"
+            _log.warning(text, exc_info=unsaid(), extra={"event": "history_not_kept"})
 
     def _emptied(self) -> None:
         self._held, self._digests, self._bytes, self._rows = {}, ("", ""), 0, 0

@@ -135,7 +135,7 @@ class AdminEndpoint(TaskActor):
 
     def _problem(self, text: str) -> None:
         self._board.problems = (*self._board.problems, text)
-        _log.warning("%s", text)
+        _log.warning("%s", text, extra={"event": "endpoint"})
 
     def _announced(self, folder: Path, url: str) -> bool:
         """Tells a command where to attach; only the owner of the state directory can read it."""

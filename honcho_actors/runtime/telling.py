@@ -16,6 +16,7 @@ from typing import Any, Final
 from honcho_actors.metrics import Meters
 from honcho_actors.model import Cause
 from honcho_actors.runtime.health import Change, Health, Limits, Signs, step
+from supervision.logged import unsaid
 
 MOST_UNTOLD: Final = 64
 """Changes that may wait for a callback that is slow; older ones are dropped, the newest is always told."""
@@ -61,6 +62,7 @@ class Telling:
         self._lock = threading.Lock()
         self._callbacks: list[Callback] = []
         self._untold: deque[HealthChange] = deque(maxlen=MOST_UNTOLD)
+        self._failed: deque[Callback] = deque(maxlen=MOST_UNTOLD)
         self._teller: threading.Thread | None = None
         self._closed = False
         self.health = Health()
@@ -88,7 +90,7 @@ class Telling:
 
         It runs on a daemon thread of ours, `honcho-health`, that lives only while there is something to tell: never on
         the caller's thread, an event loop or the control thread. Calls come one at a time and in order. A callback may
-        block, at its own cost; one that raises is logged and kept.
+        block, at its own cost; one that raises is kept, and warned of once.
         """
         with self._lock:
             self._callbacks.append(callback)
@@ -130,14 +132,22 @@ class Telling:
                 try:
                     callback(change)
                 except Exception:  # noqa: BLE001 - boundary: a host's callback never costs us the next one
-                    _log.warning("a callback for the health failed", exc_info=True)
+                    level = logging.DEBUG if callback in self._failed else logging.WARNING
+                    self._failed.append(callback)
+                    text = "a callback for the health failed"
+                    _log.log(level, text, exc_info=unsaid(), extra={"event": "callback_failed"})
+
+
+_SAID_ELSEWHERE: Final = frozenset({Cause.STORE, Cause.GIVEN_UP})
+"""The outbox and the supervisors warn of these themselves, with more to say."""
 
 
 def _say(change: Change) -> None:
     """One line each way. Both are warnings: whoever saw the one is to see the other."""
     cause, text = change.trouble.cause, change.trouble.text
     if change.began:
-        _log.warning("memory is degraded: %s; %s", text, change.trouble.fix, extra=_extra(cause, True, 0.0))
+        level = logging.INFO if cause in _SAID_ELSEWHERE else logging.WARNING
+        _log.log(level, "memory is degraded: %s; %s", text, change.trouble.fix, extra=_extra(cause, True, 0.0))
     else:
         _log.warning(
             "memory has recovered from %s after %.0f s", cause, change.lasted, extra=_extra(cause, False, change.lasted)

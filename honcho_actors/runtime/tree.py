@@ -150,9 +150,12 @@ class Tree:
         try:
             started = start()
         except (SupervisionError, NoProc) as error:
+            why = _words(error)
+            if self._why.get(side) != why:  # tried again every half minute: said once
+                extra = {"event": "not_started", "side": side, "reason": why}
+                _log.error("%s could not be started (%s); it is tried again", side, why, extra=extra)
             self._lost[side] = time.monotonic()
-            self._why[side] = _words(error)
-            _log.error("%s could not be started (%s); it is tried again", side, _words(error))
+            self._why[side] = why
             return None
         self._lost.pop(side, None)
         self._why.pop(side, None)

@@ -200,7 +200,7 @@ class Complaints:
             new = [str(problem) for problem in settings.problems if str(problem) not in self._told]
             self._told.update(new)
         for text in new:
-            _log.warning("a setting was not taken: %s", text)
+            _log.warning("a setting was not taken: %s", text, extra={"event": "setting"})
 
 
 def rows(root: SupervisorRef) -> tuple[Mapping[str, Any], ...]:

@@ -20,6 +20,7 @@ from honcho_actors.sessions.table import Table
 from honcho_actors.settings import Settings, SettingsCell
 from honcho_actors.store import StoreFailed
 from supervision import Reason, ThreadActor
+from supervision.logged import unsaid
 
 SLICE = 128
 """Snapshots in one slice: about half a megabyte, a few milliseconds of the interpreter."""
@@ -78,7 +79,9 @@ class SnapshotKeeper(ThreadActor):
         try:
             return self._handle(message)
         except Exception:  # noqa: BLE001 boundary: a fault with snapshots costs snapshots, never the read side
-            _log.warning("snapshots failed and are tried again", exc_info=True)
+            _log.warning(
+                "snapshots failed and are tried again", exc_info=unsaid(), extra={"event": "snapshots_failed"}
+            )
             self._table.snapshots = "failed"
             self._slices = None
             if isinstance(message, _Begin):
@@ -225,12 +228,15 @@ class SnapshotKeeper(ThreadActor):
                 self._broken(failed)
                 return None
             if self._file.set_aside is not None:
-                _log.warning("snapshots were unreadable and were set aside as %s", self._file.set_aside.path.name)
+                name = self._file.set_aside.path.name
+                extra = {"event": "snapshots_set_aside", "file": name}
+                _log.warning("snapshots were unreadable and were set aside as %s", name, extra=extra)
         return self._file
 
     def _broken(self, failed: StoreFailed) -> None:
         if self._table.snapshots != failed.reason.value:
-            _log.warning("snapshots can't be kept at present: %s", failed)
+            extra = {"event": "snapshots_not_kept", "reason": failed.reason.value}
+            _log.warning("snapshots can't be kept at present: %s", failed, extra=extra)
         self._table.snapshots = failed.reason.value
         if self._file is not None:
             self._file.close()

@@ -40,12 +40,13 @@ from honcho_actors.sessions.turns import decide
 from honcho_actors.sessions.waiting import Waiting
 from supervision import Down, ThreadActor, Waiter
 from supervision import Reason as StopReason
+from supervision.logged import unsaid
 
 FAILED_LOAD_PAUSE = 30.0
 """Seconds until a conversation that could never be loaded is tried again; doubled for each failure, with jitter."""
 FAILED_LOAD_PAUSE_MAX = 300.0
 COMPLAIN_EVERY = 60.0
-"""Seconds between two warnings that something could not be loaded."""
+"""Seconds between two lines that something could not be loaded."""
 SLICE = 256
 """Entries handled in one go when many have to be looked at."""
 SWEEP_EVERY = 30.0
@@ -127,7 +128,7 @@ class SessionManager(ThreadActor):
             try:
                 self._served(turn)
             except Exception:  # noqa: BLE001 boundary: what one turn says or a port raises costs no other conversation
-                _log.warning("a turn could not be counted", exc_info=True)
+                _log.warning("a turn could not be counted", exc_info=unsaid(), extra={"event": "turn_not_counted"})
         if feed and not table.woken:
             table.woken = self.actor_ref.cast(DRAIN)
 
@@ -164,7 +165,7 @@ class SessionManager(ThreadActor):
         try:
             self._park(turn, deadline, waiter, now)
         except Exception:  # noqa: BLE001 boundary: as for a turn that was served; and whoever waits is answered
-            _log.warning("a load could not be started", exc_info=True)
+            _log.warning("a load could not be started", exc_info=unsaid(), extra={"event": "load_not_started"})
             waiter.resolve(Context((), State.COLD, Reason.SERVER_ERROR), "result")
 
     def _park(self, turn: TurnRecord, deadline: float, waiter: Waiter[Context], now: float) -> None:
@@ -236,7 +237,8 @@ class SessionManager(ThreadActor):
             else:
                 self._based(flight, done)
         except Exception:  # noqa: BLE001 boundary: one conversation's text (or a host's counter) never hurts another's
-            _log.warning("what was read of a conversation could not be rendered", exc_info=True)
+            text = "what was read of a conversation could not be rendered"
+            _log.warning(text, exc_info=unsaid(), extra={"event": "not_rendered"})
             for entry in flight.entries:
                 self._failed(entry, Reason.SERVER_ERROR, "result")
         self._ended(flight, done)
@@ -360,12 +362,14 @@ class SessionManager(ThreadActor):
         self._residence.settle(entry)
 
     def _complain(self, reason: Reason) -> None:
-        """One line a minute for all conversations together: an outage must not fill a log."""
+        """One line a minute for all conversations together: an outage must not fill a log. It is no warning: that is
+        for whoever looks at all of them (`runtime.health`)."""
         now = self.clock.now()
-        level = logging.WARNING if now - self._complained >= COMPLAIN_EVERY else logging.DEBUG
-        if level == logging.WARNING:
+        level = logging.INFO if now - self._complained >= COMPLAIN_EVERY else logging.DEBUG
+        if level == logging.INFO:
             self._complained = now
-        _log.log(level, "memory of a conversation could not be loaded: %s", reason)
+        extra = {"event": "load_failed", "reason": reason.value}
+        _log.log(level, "memory of a conversation could not be loaded: %s", reason, extra=extra)
 
     def _summarised(self, flight: Flight, done: Done) -> None:
         entry = flight.leader
