@@ -32,8 +32,10 @@ from honcho_actors.sessions.messages import (
     Taken,
     TurnRecord,
     Uploaded,
+    Wanted,
 )
 from honcho_actors.sessions.ports import Ports
+from honcho_actors.sessions.serving import Gate
 from honcho_actors.sessions.shelf import Shelf, filled
 from honcho_actors.sessions.table import EPOCH, FLAGS, KNOWN, P_FLAGS, STABLE, Entry, Table, flat
 from honcho_actors.sessions.turns import decide
@@ -108,10 +110,14 @@ class SessionManager(ThreadActor):
         handler = _HANDLERS.get(type(message))
         if handler is not None:
             handler(self, message)
+        elif message is None:
+            self._shows_again = False
         self._unshown += 1
         if self._unshown >= SLICE or self.actor_inbox.empty():
             self._unshown = 0
             self._gauges()
+        elif not self._shows_again:  # what waits there may be nothing that is handed to us: we are asked once more
+            self._shows_again = self.actor_ref.cast(None)
 
     # -- turns ---------------------------------------------------------------------------------------------------------
 
@@ -184,6 +190,8 @@ class SessionManager(ThreadActor):
             waiter.resolve(Context((), State.COLD, entry.reason), "result")
         else:
             self._waiting.park(entry, waiter)
+            if self._table.snapshots == "loading" and self._table.keeper is not None:
+                self._table.keeper.cast(Wanted(entry.key, entry.person))
             flight = self._flights.get(entry.base_job)
             if flight is not None:
                 flight.awaited = True
@@ -422,18 +430,22 @@ class SessionManager(ThreadActor):
         self._residence.settle(entry)
 
     def _uploaded(self, message: Uploaded) -> None:
-        """Touches the entry, and admits one that only uploads. A person who was not known may be from now on."""
+        """Touches the entry, and admits one that only uploads. A person who was not known may be from now on; one of
+        whom nothing was ever read is read at their first delivery, so that the first turn is warm."""
         key = flat(message.session)
         now = self.clock.now()
-        entry = self._residence.admit(key, now, self._ports.cell.current.max_sessions)
+        settings = self._ports.cell.current
+        entry = self._residence.admit(key, now, settings.max_sessions)
         if entry is None:
             return
         self._residence.touch(entry, now)
         entry.uploads += 1
         if entry.block is None and entry.person in self._table.persons:
             entry.began_warm = True
-            self._shelf.publish(entry, self._ports.cell.current)
-        if entry.block is not None and not entry.block[FLAGS] & KNOWN:
+            self._shelf.publish(entry, settings)
+        if entry.block is None and not entry.base_job and entry.uploads == 1 and Gate(settings).reads(key):
+            self._dispatch.person(entry, settings)
+        elif entry.block is not None and not entry.block[FLAGS] & KNOWN:
             entry.base_mark = None
 
     def _forget(self, message: Forget) -> None:
@@ -458,7 +470,8 @@ class SessionManager(ThreadActor):
         for person in self._shelf.restore(message, self.clock.now()):
             if others := self._residence.conversations(person):
                 self._republish(Republish(person, others))
-        message.keeper.cast(Taken())
+        if not message.wanted:
+            message.keeper.cast(Taken())
 
     # -- bounds --------------------------------------------------------------------------------------------------------
 
