@@ -23,7 +23,6 @@ from honcho_actors.honcho.outcomes import Call, Failure, Priority
 from honcho_actors.store import StoreFailed
 from supervision import ChildSpec, Down, MaxChildren, NoProc, Reason, Restart, StartError, TaskActor
 from supervision.logged import unsaid
-from supervision.logged import unsaid
 
 WATCH_EVERY = 1.0
 READ_EVERY = 0.2
