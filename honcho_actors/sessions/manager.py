@@ -32,10 +32,8 @@ from honcho_actors.sessions.messages import (
     Taken,
     TurnRecord,
     Uploaded,
-    Wanted,
 )
 from honcho_actors.sessions.ports import Ports
-from honcho_actors.sessions.serving import Gate
 from honcho_actors.sessions.shelf import Shelf, filled
 from honcho_actors.sessions.table import EPOCH, FLAGS, KNOWN, P_FLAGS, STABLE, Entry, Table, flat
 from honcho_actors.sessions.turns import decide
@@ -190,8 +188,6 @@ class SessionManager(ThreadActor):
             waiter.resolve(Context((), State.COLD, entry.reason), "result")
         else:
             self._waiting.park(entry, waiter)
-            if self._table.snapshots == "loading" and self._table.keeper is not None:
-                self._table.keeper.cast(Wanted(entry.key, entry.person))
             flight = self._flights.get(entry.base_job)
             if flight is not None:
                 flight.awaited = True
@@ -430,22 +426,18 @@ class SessionManager(ThreadActor):
         self._residence.settle(entry)
 
     def _uploaded(self, message: Uploaded) -> None:
-        """Touches the entry, and admits one that only uploads. A person who was not known may be from now on; one of
-        whom nothing was ever read is read at their first delivery, so that the first turn is warm."""
+        """Touches the entry, and admits one that only uploads. A person who was not known may be from now on."""
         key = flat(message.session)
         now = self.clock.now()
-        settings = self._ports.cell.current
-        entry = self._residence.admit(key, now, settings.max_sessions)
+        entry = self._residence.admit(key, now, self._ports.cell.current.max_sessions)
         if entry is None:
             return
         self._residence.touch(entry, now)
         entry.uploads += 1
         if entry.block is None and entry.person in self._table.persons:
             entry.began_warm = True
-            self._shelf.publish(entry, settings)
-        if entry.block is None and not entry.base_job and entry.uploads == 1 and Gate(settings).reads(key):
-            self._dispatch.person(entry, settings)
-        elif entry.block is not None and not entry.block[FLAGS] & KNOWN:
+            self._shelf.publish(entry, self._ports.cell.current)
+        if entry.block is not None and not entry.block[FLAGS] & KNOWN:
             entry.base_mark = None
 
     def _forget(self, message: Forget) -> None:
@@ -470,8 +462,7 @@ class SessionManager(ThreadActor):
         for person in self._shelf.restore(message, self.clock.now()):
             if others := self._residence.conversations(person):
                 self._republish(Republish(person, others))
-        if not message.wanted:
-            message.keeper.cast(Taken())
+        message.keeper.cast(Taken())
 
     # -- bounds --------------------------------------------------------------------------------------------------------
 
