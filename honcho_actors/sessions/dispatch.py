@@ -96,6 +96,25 @@ class Dispatch:
             entry.summary_mark = index
         return True
 
+    def person(self, entry: Entry, settings: Settings) -> None:
+        """Reads a person's part for a conversation of which nothing more is known than whose it is. Nobody waits for
+        it: it makes room for those for whom somebody does."""
+        if self.flights.of_person(entry.person) is not None:
+            return
+        job = BaseJob(
+            self.flights.number(),
+            entry.key,
+            entry.key[1],
+            "",
+            entry.key[4],
+            max_conclusions(settings.context_tokens),
+            0,
+            False,
+            min(settings.request_timeout, MAX_JOB_SECONDS),
+        )
+        if self._launch(job, entry, "upload"):
+            entry.base_at = self._me.clock.now()
+
     def dialectic(self, entry: Entry, question: Any) -> None:
         """Asks what bears on the conversation, as far as the hour's budget goes."""
         identity, settings, query, index, cold = question
@@ -176,7 +195,7 @@ class Dispatch:
     def _start(self, flight: Flight) -> bool:
         """Has a worker started, without waiting for it. False when there is nobody to start it."""
         supervisor = self._me.runtime.registry.whereis(REFRESH_SUPERVISOR)
-        if supervisor is None:
+        if supervisor is None or self._table.closed:
             return False
         job = flight.job
         spec = ChildSpec(

@@ -28,7 +28,7 @@ class Layer(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class BaseJob:
-    """Read a person's part, and the conversation's summary with it: one request."""
+    """Read a person's part, and the conversation's summary with it: one request. `session` "": the person's alone."""
 
     number: int
     key: Key
@@ -96,6 +96,8 @@ class Done:
     summary: str | None = None
     answer: str = ""
     calls: int = 0
+    exemplar: dict[str, str] | None = None
+    """Where the host's tracing has this job; None where it has not."""
 
 
 REASONS: dict[FailureKind, Reason] = {

@@ -14,7 +14,16 @@ from dataclasses import replace
 from typing import Any
 
 from honcho_actors.privacy import names
-from honcho_actors.sessions.messages import ForgetSaved, PersonSnapshot, Restored, SessionSnapshot, Taken, Unsaved
+from honcho_actors.sessions.line import MANY
+from honcho_actors.sessions.messages import (
+    ForgetSaved,
+    PersonSnapshot,
+    Restored,
+    SessionSnapshot,
+    Taken,
+    Unsaved,
+    Wanted,
+)
 from honcho_actors.sessions.snapshots import SnapshotFile
 from honcho_actors.sessions.table import Table
 from honcho_actors.settings import Settings, SettingsCell
@@ -79,9 +88,7 @@ class SnapshotKeeper(ThreadActor):
         try:
             return self._handle(message)
         except Exception:  # noqa: BLE001 boundary: a fault with snapshots costs snapshots, never the read side
-            _log.warning(
-                "snapshots failed and are tried again", exc_info=unsaid(), extra={"event": "snapshots_failed"}
-            )
+            _log.warning("snapshots failed and are tried again", exc_info=unsaid(), extra={"event": "snapshots_failed"})
             self._table.snapshots = "failed"
             self._slices = None
             if isinstance(message, _Begin):
@@ -93,11 +100,15 @@ class SnapshotKeeper(ThreadActor):
             self._begin()
         elif isinstance(message, Taken):
             self._next()
+        elif isinstance(message, Wanted):
+            self._hand_over(message)
         elif isinstance(message, Unsaved):
             self._later()
         elif isinstance(message, _Flush):
             self._timer = False
-            if not self._write():
+            if len(self._table.begun) > MANY:  # a storm: what costs the interpreter's time can wait
+                self._later()
+            elif not self._write():
                 self._timer = True
                 self.send_after(RETRY_AFTER, _Flush())
         elif isinstance(message, ForgetSaved):
@@ -158,6 +169,22 @@ class SnapshotKeeper(ThreadActor):
             self._table.snapshots = "loaded"
         elif not manager.cast(restored):
             self.send_after(RETRY_AFTER / 20, Taken())
+
+    def _hand_over(self, wanted: Wanted) -> None:
+        """While snapshots are being loaded: those of a conversation that a turn waits for, ahead of the others."""
+        manager, file = self._table.manager, self._file
+        if self._slices is None or manager is None or file is None:
+            return
+        oldest = self._wall() - self._cell.current.snapshot_ttl
+        try:
+            person, session = file.person(wanted.person), file.session(wanted.key)
+        except StoreFailed as failed:
+            self._slices = None
+            self._broken(failed)
+            return
+        if person is not None and person.saved_at >= oldest:
+            talks = (session,) if session is not None and session.saved_at >= oldest else ()
+            manager.cast(Restored((person,), talks, self._wall(), self.actor_ref, wanted=True))
 
     def _later(self) -> None:
         settings = self._cell.current

@@ -32,8 +32,10 @@ from honcho_actors.sessions.messages import (
     Taken,
     TurnRecord,
     Uploaded,
+    Wanted,
 )
 from honcho_actors.sessions.ports import Ports
+from honcho_actors.sessions.serving import Gate
 from honcho_actors.sessions.shelf import Shelf, filled
 from honcho_actors.sessions.table import EPOCH, FLAGS, KNOWN, P_FLAGS, STABLE, Entry, Table, flat
 from honcho_actors.sessions.turns import decide
@@ -188,6 +190,8 @@ class SessionManager(ThreadActor):
             waiter.resolve(Context((), State.COLD, entry.reason), "result")
         else:
             self._waiting.park(entry, waiter)
+            if self._table.snapshots == "loading" and self._table.keeper is not None:
+                self._table.keeper.cast(Wanted(entry.key, entry.person))
             flight = self._flights.get(entry.base_job)
             if flight is not None:
                 flight.awaited = True
@@ -278,7 +282,8 @@ class SessionManager(ThreadActor):
             else:
                 outcome = "ok" if done.known else "nothing_known"
             self._meters.refresh.labels(job.layer, outcome).inc()
-            self._meters.refresh_duration.labels(job.layer).observe(max(0.0, self.clock.now() - flight.started))
+            took = max(0.0, self.clock.now() - flight.started)
+            self._meters.refresh_duration.labels(job.layer).observe(took, done.exemplar)
         for entry in flight.entries:
             self._residence.settle(entry)
         settings = self._ports.cell.current
@@ -294,11 +299,13 @@ class SessionManager(ThreadActor):
 
     def _unsent(self, flights: list[Flight]) -> None:
         """What is dropped unsent was not attempted: the next turn is as due, and whoever still waits is told now."""
+        closed = self._table.closed
+        why = Reason.CLOSED if closed else Reason.OVERLOADED
         for flight in flights:
             self._meters.refresh.labels(flight.job.layer, "cancelled").inc()
             for entry in flight.entries:
                 entry.base_mark = entry.summary_mark = entry.question_due = None
-                self._waiting.answer(entry, Context((), State.COLD, Reason.OVERLOADED), "overloaded")
+                self._waiting.answer(entry, Context((), State.COLD, why), "shutdown" if closed else "overloaded")
                 self._residence.settle(entry)
 
     def _based(self, flight: Flight, done: Done) -> None:
@@ -426,18 +433,22 @@ class SessionManager(ThreadActor):
         self._residence.settle(entry)
 
     def _uploaded(self, message: Uploaded) -> None:
-        """Touches the entry, and admits one that only uploads. A person who was not known may be from now on."""
+        """Touches the entry, and admits one that only uploads. A person who was not known may be from now on; one of
+        whom nothing was ever read is read at their first delivery, so that the first turn is warm."""
         key = flat(message.session)
         now = self.clock.now()
-        entry = self._residence.admit(key, now, self._ports.cell.current.max_sessions)
+        settings = self._ports.cell.current
+        entry = self._residence.admit(key, now, settings.max_sessions)
         if entry is None:
             return
         self._residence.touch(entry, now)
         entry.uploads += 1
         if entry.block is None and entry.person in self._table.persons:
             entry.began_warm = True
-            self._shelf.publish(entry, self._ports.cell.current)
-        if entry.block is not None and not entry.block[FLAGS] & KNOWN:
+            self._shelf.publish(entry, settings)
+        if entry.block is None and not entry.base_job and entry.uploads == 1 and Gate(settings).reads(key):
+            self._dispatch.person(entry, settings)
+        elif entry.block is not None and not entry.block[FLAGS] & KNOWN:
             entry.base_mark = None
 
     def _forget(self, message: Forget) -> None:
@@ -462,7 +473,8 @@ class SessionManager(ThreadActor):
         for person in self._shelf.restore(message, self.clock.now()):
             if others := self._residence.conversations(person):
                 self._republish(Republish(person, others))
-        message.keeper.cast(Taken())
+        if not message.wanted:
+            message.keeper.cast(Taken())
 
     # -- bounds --------------------------------------------------------------------------------------------------------
 

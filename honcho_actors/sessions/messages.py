@@ -129,6 +129,15 @@ class Restored(NamedTuple):
     wall_now: float
     keeper: Ref[Any]
     last: bool = False
+    wanted: bool = False
+    """It was asked for by `Wanted`, and is no slice: nobody waits for a `Taken`."""
+
+
+class Wanted(NamedTuple):
+    """To the keeper: somebody waits for this conversation. Is it among those that are yet to be loaded?"""
+
+    key: Key
+    person: PersonId
 
 
 class Taken(NamedTuple):

@@ -14,6 +14,7 @@ from dataclasses import replace
 from typing import Any
 
 from honcho_actors.model import Context, Reason, State, TurnRequest
+from honcho_actors.privacy import names
 from honcho_actors.privacy.identity import Identity, resolve
 from honcho_actors.sessions import publishing
 from honcho_actors.sessions.block import Limits
@@ -67,6 +68,12 @@ class Gate:
         elif settings.context_tokens <= 0:
             self.reason = Reason.BUDGET
 
+    def reads(self, key: Key) -> bool:
+        """Whether memory of this conversation is read under these settings at all."""
+        settings = self.settings
+        place = (settings.server_id, names.workspace_id(settings.workspace))
+        return self.reason is None and key[:2] == place and key[5] == "private"
+
 
 class Serving:
     """Serves turns from a table. Needs no tree: it serves before, while and after one runs."""
@@ -80,8 +87,7 @@ class Serving:
         self._now: Callable[[], float] = clock.now
         self._counter = counter
         self._gate = Gate(cell.current)
-        self._begun: set[Waiter[Context]] = set()
-        """Whoever waits now."""
+        self._begun = table.begun
 
     # -- a turn --------------------------------------------------------------------------------------------------------
 

@@ -146,7 +146,12 @@ class Shelf:
             self._table.restored += 1
             known.append(kept.person)
         for session in message.sessions:
-            if session.key[0] != settings.server_id or session.key in self._table.entries:
+            if session.key[0] != settings.server_id:
+                continue
+            held = self._table.entries.lively.get(session.key)
+            if held is not None and held.block is None and not held.summary:
+                held.summary = session.summary  # a turn waits for it: it is published with its person's part
+            if session.key in self._table.entries:
                 continue
             if person_of(session.key) not in self._table.persons:
                 continue

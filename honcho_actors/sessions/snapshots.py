@@ -10,12 +10,13 @@ from __future__ import annotations
 import contextlib
 import json
 import sqlite3
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 from honcho_actors.host import kept
 from honcho_actors.sessions.messages import PersonSnapshot, SessionSnapshot
+from honcho_actors.sessions.table import Key, PersonId
 from honcho_actors.store import Opened, SetAside, StoreFailed, open_cache, reason_of
 
 FILE = "cache.db"
@@ -109,32 +110,22 @@ class SnapshotFile:
     def persons(self, server: str, workspace: str, size: int) -> Iterator[tuple[PersonSnapshot, ...]]:
         """What is known of persons there, newest first, in slices."""
         for rows in self._slices(_reads("person", _PERSON), server, workspace, size):
-            yield tuple(
-                PersonSnapshot(
-                    (row[0], row[1], row[2], row[3], row[4]),
-                    representation=row[5],
-                    card=_lines(row[6]),
-                    made_at=row[7] / 1e6,
-                    text=row[8],
-                    made_with=row[9],
-                    saved_at=row[10] / 1e6,
-                )
-                for row in rows
-            )
+            yield tuple(map(_person_of, rows))
 
     def sessions(self, server: str, workspace: str, size: int) -> Iterator[tuple[SessionSnapshot, ...]]:
         """What is kept of conversations there, newest first, in slices."""
         for rows in self._slices(_reads("session", _SESSION), server, workspace, size):
-            yield tuple(
-                SessionSnapshot(
-                    (row[0], row[1], row[2], row[3], row[4], row[5]),
-                    summary=row[6],
-                    text=row[7],
-                    made_with=row[8],
-                    saved_at=row[9] / 1e6,
-                )
-                for row in rows
-            )
+            yield tuple(map(_session_of, rows))
+
+    def person(self, key: PersonId) -> PersonSnapshot | None:
+        """What is known of one person."""
+        row = self._one("person", _PERSON, key)
+        return None if row is None else _person_of(row)
+
+    def session(self, key: Key) -> SessionSnapshot | None:
+        """What is kept of one conversation."""
+        row = self._one("session", _SESSION, key)
+        return None if row is None else _session_of(row)
 
     def prune(self, older_than: float, most: int) -> None:
         """Drops what was saved before a moment (wall clock), and the oldest above a number of rows."""
@@ -166,6 +157,14 @@ class SnapshotFile:
             ).fetchone()
         return int(row[0]), int(row[1])
 
+    def _one(self, table: str, columns: list[str], key: tuple[str, ...]) -> Sequence[Any] | None:
+        where = " AND ".join(f"{column} = ?" for column in columns[: len(key)])
+        with self._guarded():
+            row: Sequence[Any] | None = self._connection.execute(
+                f"SELECT {', '.join(columns)} FROM {table} WHERE {where}", key
+            ).fetchone()
+        return row
+
     def _slices(self, query: str, server: str, workspace: str, size: int) -> Iterator[list[list[Any]]]:
         place: dict[str, Any] = {"server": server, "workspace": workspace, "at": 1 << 62, "row": 0, "size": size}
         while True:
@@ -183,6 +182,28 @@ class SnapshotFile:
             yield
         except sqlite3.Error as error:
             raise StoreFailed(reason_of(error), self.path, type(error).__name__) from error
+
+
+def _person_of(row: Sequence[Any]) -> PersonSnapshot:
+    return PersonSnapshot(
+        (row[0], row[1], row[2], row[3], row[4]),
+        representation=row[5],
+        card=_lines(row[6]),
+        made_at=row[7] / 1e6,
+        text=row[8],
+        made_with=row[9],
+        saved_at=row[10] / 1e6,
+    )
+
+
+def _session_of(row: Sequence[Any]) -> SessionSnapshot:
+    return SessionSnapshot(
+        (row[0], row[1], row[2], row[3], row[4], row[5]),
+        summary=row[6],
+        text=row[7],
+        made_with=row[8],
+        saved_at=row[9] / 1e6,
+    )
 
 
 def _us(seconds: float) -> int:

@@ -19,7 +19,7 @@ from honcho_actors.sessions.summaries import Summaries
 
 if TYPE_CHECKING:
     from honcho_actors.sessions.messages import PersonSnapshot, SessionSnapshot, TurnRecord
-    from supervision import Ref
+    from supervision import Ref, Waiter
 
 Key = tuple[str, str, str, str, str, str]
 """A conversation: server, workspace, partition, key, user, audience. Plain, so that the collector can forget it."""
@@ -282,6 +282,8 @@ class Table:
         """Of conversations that are held, and of those that have left."""
         self.unsaved: dict[tuple[str, ...], PersonSnapshot | SessionSnapshot] = {}
         """What has changed since it was last saved: put by the manager, taken by the keeper."""
+        self.begun: set[Waiter[Context]] = set()
+        """Whoever waits now."""
         self.read_seconds: float | None = None
         """How long a first read takes of late when it need not wait for a place; None before there was one."""
         self.keeper: Ref[Any] | None = None

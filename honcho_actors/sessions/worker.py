@@ -8,14 +8,16 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Protocol, cast
 
 from honcho_actors.honcho.outcomes import Call, FailureKind, Ok, Outcome, Priority
 from honcho_actors.honcho.reading import PeerContext, SessionContext, Summaries
 from honcho_actors.privacy.egress import Screened
 from honcho_actors.sessions.block import card_lines
-from honcho_actors.sessions.jobs import BaseJob, DialecticJob, Done, Job, SummaryJob
+from honcho_actors.sessions.jobs import OUTCOMES, BaseJob, DialecticJob, Done, Job, SummaryJob
 from honcho_actors.sessions.questions import enough, question
+from honcho_actors.tracing import span
 from supervision import Ref, TaskActor
 
 if TYPE_CHECKING:  # the client loads the HTTP library, which no import of ours does
@@ -79,6 +81,16 @@ class RefreshWorker(TaskActor):
             self.stop()
 
     async def _work(self) -> Done:
+        with span("refresh", layer=self._job.layer.value) as traced:
+            done = await self._done()
+            if done.failure is not None:
+                traced.ended(OUTCOMES.get(done.failure, "failed"), failed=True)
+            else:
+                traced.ended("ok" if done.known else "nothing_known")
+            exemplar = traced.exemplar
+        return done if exemplar is None else replace(done, exemplar=exemplar)
+
+    async def _done(self) -> Done:
         job = self._job
         try:
             async with asyncio.timeout(job.seconds + REPORT_SECONDS):
@@ -101,6 +113,8 @@ def _deadline(seconds: float) -> float:
 async def read_base(reads: Reads, job: BaseJob) -> Done:
     """One request; a second one, for the person's part alone, only when the server answered and refused the first."""
     call = Call(_deadline(job.seconds), Priority.COLD if job.cold else Priority.REFRESH, job.due)
+    if not job.session:
+        return await _read_person(reads, job, call)
     found = await reads.session_context(
         job.workspace,
         job.session,
@@ -119,12 +133,12 @@ async def read_base(reads: Reads, job: BaseJob) -> Done:
         return Done(job.number, known=False)
     if found.kind not in (FailureKind.REFUSED, FailureKind.BAD_REPLY):
         return Done(job.number, found.kind)
+    return await _read_person(reads, job, call)
+
+
+async def _read_person(reads: Reads, job: BaseJob, call: Call) -> Done:
     person = await reads.peer_context(
-        job.workspace,
-        job.peer,
-        max_conclusions=job.max_conclusions,
-        include_most_frequent=True,
-        call=call,
+        job.workspace, job.peer, max_conclusions=job.max_conclusions, include_most_frequent=True, call=call
     )
     if isinstance(person, Ok):
         return Done(job.number, representation=person.value.representation or "", card=card_lines(person.value.card))
