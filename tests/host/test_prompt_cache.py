@@ -9,6 +9,9 @@ from benchmarks.prompt import DOWN, EVICTED, LEARNED, RESTARTED, TURNS, Cache, T
 from honcho_actors.host import Prefix
 
 
+pytestmark = pytest.mark.timeout(180)
+
+
 @pytest.fixture(scope="module")
 def still(tmp_path_factory: pytest.TempPathFactory) -> Told:
     return lived(tmp_path_factory.mktemp("still"), ())
