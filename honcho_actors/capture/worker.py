@@ -24,6 +24,7 @@ from honcho_actors.honcho.outcomes import Call, Failure, Priority
 from honcho_actors.honcho.wire import OutMessage
 from honcho_actors.privacy.egress import Field, Screened
 from honcho_actors.store import StoreFailed
+from honcho_actors.tracing import span
 from supervision import TaskActor
 
 if TYPE_CHECKING:
@@ -309,10 +310,12 @@ class Delivery:
             raise _Stop(self._report(PAUSED, "read_only"))
         if now.boot != taken.at.boot or now.seconds - taken.at.seconds > STALE or taken.forgets != core.forgets:
             raise LeaseLost
-        outcome = await client.add_messages(
-            claimed.workspace, claimed.session, messages, self._call(core.settings.delivery_timeout)
-        )
-        failure = outcome if isinstance(outcome, Failure) else None
+        with span("delivery", messages=len(messages), resent=claimed.resends > 0) as traced:
+            outcome = await client.add_messages(
+                claimed.workspace, claimed.session, messages, self._call(core.settings.delivery_timeout)
+            )
+            failure = outcome if isinstance(outcome, Failure) else None
+            traced.ended("delivered" if failure is None else failure.kind.value, failed=failure is not None)
         verdict = decide.after_post(failure, size=len(group.rows), established_again=established_again)
         return verdict, () if isinstance(outcome, Failure) else outcome.value
 

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 import httpx
 
+from honcho_actors import tracing
 from honcho_actors.honcho.breaker import Area, Breaker, Breakers, Permit
 from honcho_actors.honcho.endpoint import BadEndpoint, Endpoint, EndpointSource
 from honcho_actors.honcho.limiter import Limiter
@@ -120,7 +121,7 @@ class Caller:
         finally:
             if self._meters is not None:
                 self._meters.requests.labels(op.name, code).inc()
-                self._meters.request_duration.labels(op.name).observe(loop.time() - started)
+                self._meters.request_duration.labels(op.name).observe(loop.time() - started, tracing.exemplar())
 
     async def _authorised(self, job: _Job[T], call: Call) -> Outcome[T]:
         """The call, and after a 401 at most one more with a key that has changed meanwhile or when read again."""
