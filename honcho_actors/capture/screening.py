@@ -29,7 +29,7 @@ def drafted(core: Core, item: Captured) -> content.Drafted:
             batch_id=item.batch_id,
         )
     except Exception as error:  # noqa: BLE001 boundary: one odd turn is skipped; its neighbours are written
-        log.error("a turn could not be prepared: %s", type(error).__name__)
+        log.error("a turn could not be prepared: %s", type(error).__name__, extra={"event": "turn_not_prepared"})
         return _FAILED
     for name in found.withheld:
         core.ports.meters.egress_withheld.labels(name).inc()

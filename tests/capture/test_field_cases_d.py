@@ -200,6 +200,31 @@ def test_case_33_a_stop_from_inside_returns_and_the_runtime_ends_stopped(tmp_pat
     assert memory.capture(Turn("one", "ines", "late", "yes")).reason == "closed"
 
 
+def test_case_35_every_call_after_the_stop_answers_at_once_and_a_new_start_goes_on(
+    honcho: str, workspace: str, tmp_path: Path
+) -> None:
+    memory = begun(tmp_path)
+    threads = threading.active_count()
+    stopper = threading.Thread(target=memory.close, args=(1.2,))
+    stopper.start()
+    request = TurnRequest(session_key="one", user="ines", query="where were we?")
+    said = Turn("one", "ines", "hello again", "you")
+    while stopper.is_alive():  # during the stop: stored, or refused in a word
+        memory.context(request, 0.01)
+        assert memory.capture(said).reason in ("", "closed")
+        stopper.join(0.01)
+    assert memory.context(request).reason == "closed"
+    assert memory.capture(said).reason == "closed"
+    assert memory.search("where", "session", "one") == ()
+    assert memory.status().state == "closed"
+    memory.prewarm(request)
+    memory.refresh(request)
+    assert until(lambda: threading.active_count() < threads, PATIENCE)
+    again = begun(tmp_path / "again", honcho, workspace=workspace)
+    assert again.capture(said).wait("delivered", PATIENCE) == "delivered"
+    again.close(PATIENCE)
+
+
 def test_case_36_five_threads_that_stop_at_once_get_the_same_answer_and_later_ones_too(tmp_path: Path) -> None:
     memory = begun(tmp_path)
     answers: list[bool] = []

@@ -295,6 +295,43 @@ def test_case_50_what_was_acknowledged_before_sigterm_is_delivered_at_the_next_s
     assert texts(honcho, "s", workspace) == []
 
 
+HOSTED = """
+import os, signal, sys
+from pathlib import Path
+from tests.support.capture_rig import Rig, turn
+def handler(number, frame):
+    print("the host's own handler", flush=True)
+    os._exit(7)
+signal.signal(signal.SIGTERM, handler)
+with Rig(Path(sys.argv[1]), sys.argv[2], workspace=sys.argv[3]) as rig:
+    receipts = [rig.capture.capture(turn(number)) for number in range(20)]
+    assert receipts[-1].wait("accepted", 20.0) == "accepted"
+    print("acknowledged", flush=True)
+    while True:
+        signal.pause()
+"""
+
+
+@pytest.mark.parametrize(("sign", "code"), [(signal.SIGTERM, 7), (signal.SIGKILL, -signal.SIGKILL)])
+def test_case_50_what_a_killed_host_acknowledged_goes_out_once_at_the_next_start_and_its_handler_runs(
+    honcho: str, workspace: str, state: Path, sign: int, code: int
+) -> None:
+    with faults(honcho, [{"fault": "hang", "on": ["*"]}]) as proxy:
+        child = subprocess.Popen(
+            [sys.executable, "-c", HOSTED, str(state), proxy.url, workspace], stdout=subprocess.PIPE, text=True
+        )
+        assert child.stdout is not None
+        assert child.stdout.readline() == "acknowledged\n"
+        child.send_signal(sign)
+        assert child.wait(20) == code
+        assert child.stdout.read() == ("the host's own handler\n" if sign == signal.SIGTERM else "")
+        child.stdout.close()
+        proxy.plan([])
+        with Rig(state, proxy.url, workspace=workspace) as rig:
+            assert rig.capture.flush(30.0)
+    assert texts(honcho, "s", workspace) == said(*range(20))
+
+
 @pytest.mark.parametrize("length", [25_000, 25_001, 100_000, 1_000_000])
 def test_case_51_long_text_is_split_and_nothing_of_it_is_lost(
     honcho: str, workspace: str, state: Path, length: int
