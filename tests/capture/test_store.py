@@ -6,13 +6,13 @@ import os
 import sqlite3
 import stat
 import threading
-import time
 from pathlib import Path
 
 import pytest
 
 from honcho_actors import store
 from honcho_actors.store import StoreFailed, StoreReason
+from tests.support.stopwatch import Stopwatch
 
 SCHEMA = ("CREATE TABLE t(a INTEGER PRIMARY KEY, b TEXT);",)
 
@@ -146,11 +146,11 @@ def test_a_locked_file_is_waited_for_and_never_taken_for_a_broken_one(tmp_path: 
     opened = store.open_outbox(path, (*SCHEMA, "CREATE TABLE u(a);"))
     assert opened.set_aside is None
     other.execute("BEGIN IMMEDIATE")
-    started = time.monotonic()
+    started = Stopwatch()
     with pytest.raises(sqlite3.OperationalError) as busy:
         opened.connection.execute("INSERT INTO t(b) VALUES('x')")
     assert store.reason_of(busy.value) is StoreReason.LOCKED
-    assert time.monotonic() - started < store.BUSY_TIMEOUT + 1.0
+    assert started.seconds < store.BUSY_TIMEOUT + 1.0
     other.execute("COMMIT")
     opened.connection.execute("INSERT INTO t(b) VALUES('x')")
     other.close()

@@ -14,6 +14,7 @@ from honcho_actors.model import Context, Reason, State, TurnRequest
 from honcho_actors.sessions.jobs import Done
 from supervision import Waiter
 from tests.support.memory_world import Remote, Server, World, until
+from tests.support.stopwatch import Stopwatch
 
 
 def ask(key: str = "s1", user: str = "ann", query: str = "what about the garden?") -> TurnRequest:
@@ -44,13 +45,13 @@ def test_case_23_turns_that_race_a_stop_all_return_inside_their_budget() -> None
     for _ in range(6):
         remote, _gate = held()
         with World(remote) as world, ThreadPoolExecutor(12) as pool:
-            start = time.monotonic()
+            start = Stopwatch()
             answers = [pool.submit(world.sessions.serve, ask(f"s{n}", f"u{n % 30}"), 2.0) for n in range(40)]
             time.sleep(0.01)
             world.sessions.close()
             world.root.stop(3)
             reasons = {answer.result(4).reason for answer in answers}
-            assert time.monotonic() - start < 3.5
+            assert start.seconds < 3.5
             assert reasons <= {Reason.CLOSED, Reason.DEADLINE, Reason.WORKER_DIED}
 
 
@@ -58,10 +59,10 @@ def test_case_24_eight_waiters_on_one_load_are_all_answered_when_it_lands() -> N
     remote, gate = held()
     with World(remote) as world, ThreadPoolExecutor(8) as pool:
         answers = waiting(world, pool, 8)
-        start = time.monotonic()
+        start = Stopwatch()
         gate.set()
         assert {answer.result(5).reason for answer in answers} == {Reason.FILLED}
-        assert time.monotonic() - start < 0.5
+        assert start.seconds < 0.5
         emptied(world)
         assert world.gauge("waiters_resolved_total", cause="result") == 8
         assert remote.count("session_context") == 1
@@ -95,9 +96,9 @@ def test_case_27_limits_do_not_add_up_and_a_warm_turn_is_not_held_up() -> None:
         assert world.runtime.clock.now() - turn.at <= 0.5
         for number in range(20):
             world.sessions.begin(world.sessions.look(ask(f"c{number}", f"u{number}")), world.runtime.clock.now() + 2)
-        start = time.monotonic()
+        start = Stopwatch()
         assert world.sessions.serve(ask("warm")).state is State.WARM
-        assert time.monotonic() - start < 0.05
+        assert start.seconds < 0.05
 
 
 @pytest.mark.parametrize("way", ["fails", "killed", "late"])
@@ -108,7 +109,7 @@ def test_case_28_followers_share_the_leaders_fate_and_ask_nothing_again(way: str
     with World(remote) as world, ThreadPoolExecutor(10) as pool:
         answers = waiting(world, pool, 10, 0.6 if way == "late" else 5.0)
         until(lambda: len(world.workers()) == 1 and remote.count("session_context") == 1)
-        start = time.monotonic()
+        start = Stopwatch()
         if way == "fails":
             gate.set()
         elif way == "killed":
@@ -116,7 +117,7 @@ def test_case_28_followers_share_the_leaders_fate_and_ask_nothing_again(way: str
         reasons = {answer.result(5).reason for answer in answers}
         expected = {"fails": Reason.UNAUTHORIZED, "killed": Reason.WORKER_DIED, "late": Reason.DEADLINE}[way]
         assert reasons == {expected}
-        assert way == "late" or time.monotonic() - start < 0.5
+        assert way == "late" or start.seconds < 0.5
         emptied(world)
         assert remote.count("session_context") == 1
 
@@ -127,9 +128,9 @@ def test_case_28_followers_share_the_leaders_fate_and_ask_nothing_again(way: str
 def test_case_29_a_budget_of_nothing_is_answered_at_once(budget: float) -> None:
     remote, _gate = held()
     with World(remote) as world:
-        start = time.monotonic()
+        start = Stopwatch()
         context = world.sessions.serve(ask(), budget)
-        assert time.monotonic() - start < 0.2
+        assert start.seconds < 0.2
         assert (context.reason, context.waited) == (Reason.LOADING, 0.0)
 
 
@@ -137,9 +138,10 @@ def test_case_29_a_budget_of_nothing_is_answered_at_once(budget: float) -> None:
 def test_case_29_a_budget_that_makes_no_sense_counts_as_the_setting(budget: Any) -> None:
     remote, _gate = held()
     with World(remote, first_turn_wait=0.3) as world:
-        start = time.monotonic()
+        start = Stopwatch()
         assert world.sessions.serve(ask(), budget).reason is Reason.DEADLINE
-        assert 0.2 < time.monotonic() - start < 0.6
+        assert start.elapsed > 0.2
+        assert start.seconds < 0.6
 
 
 def test_case_30_five_processes_worth_of_runtimes_on_one_cache_do_not_wait_for_each_other() -> None:
@@ -149,10 +151,10 @@ def test_case_30_five_processes_worth_of_runtimes_on_one_cache_do_not_wait_for_e
             world.__enter__()
         try:
             with ThreadPoolExecutor(5) as pool:
-                start = time.monotonic()
+                start = Stopwatch()
                 answers = list(pool.map(lambda world: world.sessions.serve(ask(), 2.5), worlds))
             assert {answer.reason for answer in answers} == {Reason.FILLED}
-            assert time.monotonic() - start < 2.5
+            assert start.seconds < 2.5
         finally:
             for world in worlds:
                 world.__exit__()
@@ -198,10 +200,10 @@ def test_a_waiter_is_answered_at_its_own_deadline_when_the_manager_hangs() -> No
     with World(remote, established=lambda session: session.key == "slow" and hold.wait(10)) as world:
         world.sessions.prewarm(ask("slow", "u9"))
         turn = world.sessions.look(ask())
-        start = time.monotonic()
+        start = Stopwatch()
         waiter = world.sessions.begin(turn, world.runtime.clock.now() + 0.3)
         assert waiter.result().reason is Reason.DEADLINE
-        assert time.monotonic() - start < 0.6
+        assert start.seconds < 0.6
         hold.set()
         world.settle()
         assert [row.key for row in world.sessions.rows()] == ["slow"], "a turn whose time was over starts nothing"
@@ -221,8 +223,8 @@ def test_a_waiter_is_answered_when_its_person_is_forgotten() -> None:
     remote, _gate = held()
     with World(remote) as world, ThreadPoolExecutor(2) as pool:
         answers = waiting(world, pool, 2)
-        assert world.sessions.forget("ann")
-        assert {answer.result(2).sections for answer in answers} == {()}
+        assert world.sessions.forget("ann", 20.0)
+        assert {answer.result(20).sections for answer in answers} == {()}
         assert world.sessions.rows() == ()
         emptied(world)
 
@@ -249,9 +251,9 @@ def test_a_port_that_raises_costs_its_own_conversation_and_nobody_else() -> None
     gate.set()
     with World(remote, established=established) as world:
         for _ in range(6):
-            start = time.monotonic()
+            start = Stopwatch()
             assert world.turn(key="bad", user="u1").reason in (Reason.SERVER_ERROR, Reason.LOADING)
-            assert time.monotonic() - start < 1.0
+            assert start.seconds < 1.0
             assert "tomatoes" in world.turn(key="good").system
             world.quiet()
         assert world.sessions.status()["generation"] == 1
@@ -265,9 +267,9 @@ def test_a_waiter_is_answered_when_the_loop_is_blocked_and_the_next_loop_serves(
         until(lambda: len(world.workers()) == 1)
         hold = threading.Event()
         world.runtime.loop.call_soon(hold.wait, 20)
-        start = time.monotonic()
+        start = Stopwatch()
         assert {answer.result(5).reason for answer in answers} == {Reason.WORKER_DIED}
-        assert time.monotonic() - start < 3.0
+        assert start.seconds < 3.0
         gate.set()
         assert "tomatoes" not in world.turn(key="s2", user="u2").system
         assert world.turn(key="s3", user="u3").reason is Reason.FILLED
@@ -344,9 +346,9 @@ def test_case_120_the_loop_goes_on_while_a_cold_turn_waits_on_it() -> None:
 
         task = asyncio.create_task(ticker())
         cold = await world.sessions.aserve(ask(), 0.4)
-        start = time.perf_counter()
+        start = Stopwatch()
         blocking = world.sessions.serve(ask("s2", "u2"), 3.0)
-        assert time.perf_counter() - start < 0.1
+        assert start.seconds < 0.1
         task.cancel()
         gaps.sort()
         return gaps[len(gaps) * 9 // 10], cold, blocking
@@ -397,10 +399,10 @@ def test_the_death_of_a_shared_read_answers_every_conversation_that_joined_it() 
         answers = [pool.submit(world.sessions.serve, ask(f"s{number}"), 5.0) for number in range(4)]
         world.until_gauge("cold_waiters", 4)
         until(lambda: len(world.workers()) == 1)
-        start = time.monotonic()
+        start = Stopwatch()
         world.workers()[0].kill()
         assert {answer.result(5).reason for answer in answers} == {Reason.WORKER_DIED}
-        assert time.monotonic() - start < 1.0
+        assert start.seconds < 1.0
         emptied(world)
 
 
