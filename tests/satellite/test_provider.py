@@ -186,6 +186,7 @@ class TestDocuments:
         # The original put the asked key on hits of the whole workspace too. Here the remote name stands beside it.
         key = "telegram:42/one two"
         memory.context(TurnRequest(key, user="ines"), budget=20.0)
+        until(lambda: asked(memory, Query("rain", "session", key)))  # a warm turn is noted a moment after it was served
         stub.script = lambda seen: (
             Said([{**ROW, "session_id": seen.path.split("/")[-2]}]) if seen.path.endswith("/search") else usual(seen)
         )

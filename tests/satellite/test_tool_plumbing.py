@@ -7,7 +7,8 @@ import asyncio
 import json
 import os
 import threading
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -74,6 +75,13 @@ def asker(request: TurnRequest, **changed: Any) -> Asker:
 
 
 SAID = TurnRequest(session_key="s", user="ines")
+
+
+def until(done: Callable[[], object], seconds: float = 20.0) -> None:
+    end = time.monotonic() + seconds
+    while not done():
+        assert time.monotonic() < end, "not reached in time"
+        time.sleep(0.01)
 
 
 class TestGates:
@@ -328,6 +336,7 @@ class TestLocating:
         request = TurnRequest(session_key="s", cwd=os.fspath(repo), user="ines")
         with runtime(tmp_path, stub.url, session_strategy="repo", user_peer="ines") as memory:
             memory.context(request, budget=20.0)
+            until(lambda: memory.search("rain", "session", "s"))
             expected = identity.locate(
                 asker(request, base_url=stub.url, session_strategy="repo", user_peer="ines").identity
             ).remote_session
