@@ -18,7 +18,6 @@ from honcho_actors.sessions.block import card_lines
 from honcho_actors.sessions.jobs import OUTCOMES, BaseJob, DialecticJob, Done, Job, SummaryJob
 from honcho_actors.sessions.questions import enough, question
 from honcho_actors.tracing import span
-from honcho_actors.tracing import span
 from supervision import Ref, TaskActor
 
 if TYPE_CHECKING:  # the client loads the HTTP library, which no import of ours does
