@@ -6,7 +6,7 @@ PY      = $(VENV)/bin/python
 # Two workers: most tests wait for clocks, sockets and processes. A file stays on one worker.
 SUITE   = -q -n 2 --dist loadfile
 
-.PHONY: demo test test-all lint bench conformance stress seeds contract kill soak fuzz lock clean setup setup-dev
+.PHONY: demo test test-all lint bench conformance stress seeds contract kill soak fuzz proxy-load lock clean setup setup-dev
 
 setup: $(VENV)/.run
 setup-dev: $(VENV)/.dev
@@ -74,6 +74,10 @@ contract: setup-dev
 # 10,000 random trees in the simulator, each lived twice: every promise checked, every replay identical.
 seeds: setup-dev
 	@$(PY) -m tests.supervision.support.seeds
+
+# 500 streams through the proxy at once, two events a second each, for a minute (80 seconds); a share is in `make test`.
+proxy-load: setup-dev
+	@$(PY) -m tests.integrations.load
 
 lock:
 	@.ci/lock

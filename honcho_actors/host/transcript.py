@@ -331,6 +331,13 @@ class Replay(Conversation):
             self._save(self._rows, (), head=True)
         return prompt
 
+    def begun(self, static: str, collected: Collected | Context, typed: str) -> Prompt:
+        """As `compose`, for a turn whose message has no place yet. `keep` then says what stands beside it."""
+        prompt, held = self._composed(static, collected, typed)
+        if self._was_sent(prompt, held):
+            self._save(self._rows, (), head=True)
+        return prompt
+
     def get(self, ordinal: int, digest: bytes) -> str | None:
         """What stands beside this message; None when it was never met."""
         return self._beside.get((ordinal, digest))

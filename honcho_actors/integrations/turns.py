@@ -32,8 +32,8 @@ from enum import Enum
 from types import TracebackType
 from typing import TYPE_CHECKING, Final, NamedTuple, Self
 
-from honcho_actors.host.prompt import compose_prompt
-from honcho_actors.integrations.ledger import ReplayLedger, Replays, digest_of
+from honcho_actors.host import Replays
+from honcho_actors.host.history import digest_of
 from honcho_actors.model import Context, SessionKey, Turn, TurnRequest
 from honcho_actors.privacy import identity
 
@@ -160,6 +160,8 @@ class OpenTurn:
             prompt, self._prompt = self._prompt, ()
         if text is None and not prompt:
             return self.receipt
+        if text is not None:
+            text = self._turns.replays.open(self.talk).cleaned(text)
         request = self.request
         turn = Turn(
             session_key=identity.entry_key(request),
@@ -209,9 +211,8 @@ class OpenTurn:
             if self.asked:
                 return
             self.context = context
-            if context.sections:
-                prompt = compose_prompt("", context, "-", self._turns.replays.mark(self.talk))
-                self.system, self._block = prompt.system, prompt.added
+            prompt = self._turns.replays.open(self.talk).begun("", context, "-")
+            self.system, self._block = prompt.system, prompt.added
             self.asked = True
 
     def _settle(self, talk: Talk, places: Sequence[Place]) -> None:
@@ -234,11 +235,11 @@ class Turns:
         replays: Replays | None = None,
     ) -> None:
         """`budget`: seconds that a cold turn may wait (default: `first_turn_wait`). `require_user`: a turn that names
-        nobody gets no memory, whatever the settings say; for whatever serves many people. `replays`: where blocks
-        are kept, for a host that shares or stores them.
+        nobody gets no memory, whatever the settings say; for whatever serves many people. `replays`: the ledger, for
+        a host that shares it or has it survive a restart (`Replays(histories(memory.settings))`).
         """
         self.memory = memory
-        self.replays: Replays = ReplayLedger() if replays is None else replays
+        self.replays = Replays() if replays is None else replays
         self._budget = budget
         self._require_user = require_user
         self._open: dict[Talk, _Held] = {}
@@ -314,6 +315,12 @@ class Turns:
 
     # -- the end -------------------------------------------------------------------------------------------------------
 
+    def forget(self, peer: str) -> None:
+        """Nothing of this person (remote peer) is held here any more; their open turns are over, uncaptured."""
+        for talk in [one for one in list(self._open) if one.session.user == peer]:
+            self._open.pop(talk, None)
+        self.replays.forget(peer)
+
     def close(self) -> None:
         """Every turn that is still open is over. Before `Memory.close`, so that what was said is captured."""
         for talk in list(self._open):
@@ -350,6 +357,7 @@ class Turns:
 
     async def _aask(self, turn: OpenTurn) -> None:
         try:
+            await self.replays.aopen(turn.talk)  # what is stored of it is read on another thread
             turn._filled(await self.memory.acontext(turn.request, self._budget))
         except BaseException:  # cancelled while it waited: what was said is said
             turn.finish(None)

@@ -14,6 +14,7 @@ import time
 import weakref
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from types import MappingProxyType, TracebackType
 from typing import TYPE_CHECKING, Any, Final, Self, TypeVar
 
@@ -259,6 +260,8 @@ class Memory:
         if self._off is not None or isinstance(who, identity.NoIdentity):
             return Forgotten(False, 0, (), "nothing was removed: memory is off, or this is nobody here")
         self._sessions.forget(who.user_peer)
+        for name, companion in list(self._companions.items()):
+            part(partial(_done, companion.forget, who.user_peer), [], name)
         found = self._capture.forget(user)
         where = settings.server_url or "the server"
         remains = f"what was delivered stays on {where}, workspace {settings.workspace}, under peer {who.user_peer}"
@@ -456,7 +459,7 @@ class Memory:
 
     def companion(self, name: str, make: Callable[[Self], T]) -> T:
         """What lives beside this runtime and ends with it: made at the first call under this name; its `close()` is
-        called before the drain, so that what it still has to say is captured."""
+        called before the drain, so that what it still has to say is captured, and `forget(peer)` with `forget`."""
         found: T = self._companions.get(name) or self._companions.setdefault(name, make(self))
         return found
 
@@ -464,7 +467,7 @@ class Memory:
         assert self._tree is not None
         end = time.monotonic() + max(0.0, timeout)
         for name, companion in list(self._companions.items()):
-            part(lambda companion=companion: {"closed": companion.close()}, [], name)
+            part(partial(_done, companion.close), [], name)
         drain = timeout - STOP_SECONDS
         flushed = False
         if drain > 0.0 and self._cell.current.configured and not self._cell.current.read_only:
@@ -497,6 +500,11 @@ class Memory:
         self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None
     ) -> None:
         await self.aclose()
+
+
+def _done(act: Callable[..., object], *arguments: object) -> Mapping[str, Any]:
+    act(*arguments)
+    return {}
 
 
 def _load() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import threading
 from itertools import pairwise
 from pathlib import Path
@@ -10,11 +11,14 @@ from pathlib import Path
 import pytest
 
 from honcho_actors import TurnRequest
+from honcho_actors.host import Replays
 from honcho_actors.integrations import Turns, current, talking
-from honcho_actors.integrations.ledger import ReplayLedger, digest_of
 from honcho_actors.integrations.who import subagent
 from honcho_actors.model import Reason, State
+from honcho_actors.sessions.histories import histories
 from tests.integrations.keeper import ANN, Held, House, house, keeper, settled
+from tests.support.memory_world import Server
+from tests.support.tools_rig import runtime
 
 ASK = TurnRequest(session_key="s", user="ann")
 BOTH = [Held("ann", "where were we?", False), Held("assistant", "At the ribs.", False)]
@@ -174,8 +178,6 @@ class TestNobody:
             assert home.remote.held == {}
 
     def test_with_memory_down_a_turn_goes_on_and_is_kept(self, tmp_path: Path) -> None:
-        from tests.support.tools_rig import runtime
-
         with runtime(tmp_path, "http://127.0.0.1:9", first_turn_wait=0.5) as memory:
             turn = Turns(memory).begin(ASK, "where were we?")
             assert (turn.known, turn.system) == (True, "")
@@ -205,43 +207,58 @@ class TestReplay:
                 assert later[: len(earlier)] == earlier
             assert len({one for one in seen[-1] if one}) >= 2
 
-    def test_the_first_block_of_a_place_holds(self) -> None:
-        ledger = ReplayLedger()
-        words = digest_of("hello")
-        assert ledger.get("s", 0, words) is None
-        assert ledger.keep("s", 0, words, "first") == "first"
-        assert ledger.keep("s", 0, words, "second") == "first"
-        assert ledger.get("s", 0, words) == "first"
-        assert ledger.get("s", 1, words) is None
-        assert ledger.get("t", 0, words) is None
+    def test_with_a_store_the_bytes_survive_a_restart(self, tmp_path: Path) -> None:
+        said = ["and now, at length, what about the beds?", "and what about the paths between them?"]
+        seen = []
+        remote = keeper()
+        with Server(remote) as server:
+            for number in range(2):
+                remote.about = {"ann": f"It is about {number}."}
+                with (
+                    runtime(tmp_path, server.url, dialectic_cadence=1) as memory,
+                    contextlib.closing(histories(memory.settings)) as store,
+                    Turns(memory, replays=Replays(store)) as turns,
+                ):
+                    home = House(memory, remote)
+                    home.warm("s", "ann")
+                    turns.begin(ASK, said[0]).finish("Yes.")
+                    settled(home)
+                    turn = turns.begin(ASK, said[1])
+                    seen.append((turn.system, turn.beside(said)))
+                    turn.finish("Yes.")
+        assert "It is about 0." in seen[0][1][1]
+        assert seen[1] == seen[0]
 
-    def test_an_edited_message_is_another_entry(self) -> None:
-        ledger = ReplayLedger()
-        ledger.keep("s", 0, digest_of("hello"), "first")
-        assert ledger.get("s", 0, digest_of("hello!")) is None
+    def test_memory_that_is_lost_for_now_keeps_the_system_text_that_the_turn_before_had(self, tmp_path: Path) -> None:
+        replays, systems = Replays(), []
+        with Server(keeper()) as server:
+            for folder in ("one", "two"):
+                with runtime(tmp_path / folder, server.url, first_turn_wait=5.0) as memory:
+                    turn = Turns(memory, replays=replays).begin(ASK, "where were we?")
+                    systems.append((turn.context.system, turn.system))
+                server.remote.statuses.update(session_context=500, peer_context=500)
+        assert systems[1][0] == ""
+        assert systems[1][1] == systems[0][1] != ""
 
-    def test_a_mark_is_128_bits_and_the_conversations_own(self) -> None:
-        ledger = ReplayLedger()
-        marks = {ledger.mark(key) for key in ("s", "t", "s")}
-        assert {len(one) for one in marks} == {32}
-        assert len(marks) == 2
+    def test_an_echo_of_what_was_added_is_not_captured(self, tmp_path: Path) -> None:
+        remote = keeper()
+        remote.about = {"ann": "It is about sowing."}
+        with house(tmp_path, remote, dialectic_cadence=1) as home:
+            turns = Turns(home.memory)
+            turns.begin(ASK, "what about the beds, at length?").finish("Fine.")
+            settled(home)
+            turn = turns.begin(ASK, "and what about the paths between them?")
+            (added,) = turn.beside(["and what about the paths between them?"])
+            assert "It is about sowing." in added
+            turn.finish("They are fine." + added)
+            assert home.said("s")[-1] == Held("assistant", "They are fine.", False)
 
-    def test_it_is_bounded_by_conversations_by_entries_and_by_characters(self) -> None:
-        clock = iter(range(1_000_000))
-        ledger = ReplayLedger(max_conversations=100, max_entries=40, max_chars=100_000, now=lambda: float(next(clock)))
-        for talk in range(1_000):
-            ledger.keep(talk, 0, digest_of("x"), "b")
-        assert len(ledger) <= 100
-        assert ledger.get(999, 0, digest_of("x")) == "b"
-        assert ledger.get(0, 0, digest_of("x")) is None
-        for number in range(200):
-            ledger.keep(999, number, digest_of("x"), "b")
-        assert ledger.get(999, 199, digest_of("x")) == "b"
-        assert ledger.get(999, 0, digest_of("x")) is None
-        for talk in range(50):
-            ledger.keep(("long", talk), 0, digest_of("x"), "b" * 10_000)
-        assert ledger.chars <= 100_000
-        assert ledger.get(("long", 49), 0, digest_of("x")) == "b" * 10_000
+    def test_who_is_forgotten_is_forgotten_here_too(self, home: House) -> None:
+        turns = Turns.of(home.memory)
+        turn = turns.begin(ASK, "one")
+        mark = turns.replays.mark(turn.talk)
+        assert home.memory.forget("ann").done
+        assert turns.replays.mark(turn.talk) != mark
 
 
 class TestRecognising:

@@ -10,15 +10,18 @@ import asyncio
 import ipaddress
 import socket
 from collections.abc import Callable
+from contextlib import closing
 from typing import Final
 
 import uvicorn
 
+from honcho_actors.host import Replays
 from honcho_actors.integrations.proxy.app import Proxy
 from honcho_actors.integrations.proxy.naming import Naming
 from honcho_actors.integrations.proxy.upstream import Upstream
 from honcho_actors.integrations.turns import Turns
 from honcho_actors.runtime import Memory
+from honcho_actors.sessions.histories import histories
 
 GRACE_SECONDS: Final = 5
 MAX_REQUESTS: Final = 2_000
@@ -63,7 +66,8 @@ def serve(
 async def _serve(
     memory: Memory, upstream: Upstream, naming: Naming, listener: socket.socket, ready: Callable[[str], None]
 ) -> None:
-    with Turns(memory, require_user=True) as turns:
+    store = histories(memory.settings)
+    with closing(store), Turns(memory, require_user=True, replays=Replays(store)) as turns:
         config = uvicorn.Config(
             Proxy(turns, upstream, naming),
             log_level="critical",
