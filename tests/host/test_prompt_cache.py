@@ -8,7 +8,6 @@ import pytest
 from benchmarks.prompt import DOWN, EVICTED, LEARNED, RESTARTED, TURNS, Cache, Told, figures, lived
 from honcho_actors.host import Prefix
 
-
 pytestmark = pytest.mark.timeout(180)
 
 
