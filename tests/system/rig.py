@@ -64,8 +64,7 @@ class HostProcess:
             folder / "home",
             HONCHO_ACTORS_STATE_DIR=str(self.state_dir),
             HONCHO_ACTORS_CACHE_DIR=str(folder / "cache"),
-            HONCHO_ACTORS_METRICS_PORT="0",
-            **settings,
+            **{"HONCHO_ACTORS_METRICS_PORT": "0", **settings},
         )
         self._log = folder / "host.log"
         with self._log.open("wb") as log:
@@ -93,16 +92,21 @@ class HostProcess:
         return self._answer()
 
     def link(self) -> str:
-        """A fresh link to its status page, as the command prints it."""
+        """A fresh link to its status page."""
+        return str(json.loads(self.command("page", "--json"))["url"])
+
+    def command(self, *arguments: str, fine: tuple[int, ...] = (0,)) -> str:
+        """What the command line, asked beside this process, prints; it must end with one of these codes."""
         done = subprocess.run(
-            [sys.executable, "-m", "honcho_actors.cli", "page", "--json"],
+            [sys.executable, "-m", "honcho_actors.cli", *arguments],
             env=self.environment,
             capture_output=True,
             text=True,
             timeout=LIMIT,
-            check=True,
+            check=False,
         )
-        return str(json.loads(done.stdout)["url"])
+        assert done.returncode in fine, done.stderr
+        return done.stdout
 
     def end(self) -> None:
         """Ends it in order; at once if it does not."""
@@ -151,18 +155,15 @@ class Prometheus:
         self.url = f"http://127.0.0.1:{free_port()}"
 
     def __enter__(self) -> Prometheus:
-        self._process = subprocess.Popen(
-            [
-                "prometheus",
-                f"--config.file={self._folder / 'prometheus.yml'}",
-                f"--storage.tsdb.path={self._folder / 'data'}",
-                f"--web.listen-address={self.url.removeprefix('http://')}",
-                "--log.level=error",
-            ],
-            cwd=self._folder,
-            stdout=subprocess.DEVNULL,
-            stderr=(self._folder / "prometheus.log").open("wb"),
-        )
+        command = [
+            "prometheus",
+            f"--config.file={self._folder / 'prometheus.yml'}",
+            f"--storage.tsdb.path={self._folder / 'data'}",
+            f"--web.listen-address={self.url.removeprefix('http://')}",
+            "--log.level=error",
+        ]
+        with (self._folder / "prometheus.log").open("wb") as log:
+            self._process = subprocess.Popen(command, cwd=self._folder, stdout=subprocess.DEVNULL, stderr=log)
         until(self._is_ready, "Prometheus is ready")
         return self
 
