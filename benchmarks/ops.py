@@ -3,9 +3,9 @@
 `metrics_cost_us`: what a warm turn pays, on its caller's side, for being counted (`serve` beside `look`, the same turn
 without it: medians, by turns). `scrape_ms` (p99): a scrape over HTTP with 10,000 conversations held. `status_p99_ms`:
 the admin endpoint's `/status` under load: four threads that serve some 1,500 turns a second and capture some of them,
-and beside a thread that never gives the interpreter away (`status_hogged_p99_ms`, without a bar). `cli_status_ms` (median): the whole command `honcho-actors status --json`, a new process each time,
-attached to a running one whose server answers. A bar (issue 10) is a limit for the figure of its name; one that is
-missed is named at the end.
+and beside a thread that never gives the interpreter away (`status_hogged_p99_ms`, without a bar). `cli_status_ms`
+(median): the whole command `honcho-actors status --json`, a new process each time, attached to a running one whose
+server answers. A bar (issue 10) is a limit for the figure of its name; one that is missed is named at the end.
 """
 
 from __future__ import annotations
