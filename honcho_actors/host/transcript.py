@@ -118,8 +118,9 @@ class Conversation:
             self.mark = new_mark()
             """128 bits that open and close what is added to a user's message in this conversation."""
         self.envelope = Envelope(self.mark)
-        if kept is None:
-            self._save(0, (), head=True)
+        self._head_due = kept is None
+        """The store has no head yet: the first message brings it, so that whoever opens the same conversation at the
+        same time and is not taken leaves nothing behind."""
 
     @property
     def size(self) -> int:
@@ -204,7 +205,8 @@ class Conversation:
         if self._store is None:
             return
         text = None
-        if head:
+        if head or self._head_due:
+            self._head_due = False
             kept = {"mark": self.mark, "sent": self._digests, "held": self._held if self.owner else {}}
             text = json.dumps(kept, separators=(",", ":"))
         try:

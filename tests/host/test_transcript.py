@@ -397,22 +397,32 @@ def test_forgetting_a_person_drops_every_conversation_of_theirs_and_what_is_kept
     assert store.load(json.dumps(SESSION._replace(user="bob"), separators=(",", ":"))) is None
 
 
-def test_two_who_open_the_same_conversation_at_once_get_the_same_one() -> None:
+def test_those_who_open_the_same_conversation_at_once_get_the_same_one_and_the_others_leave_nothing_behind() -> None:
     class Slow(MemoryTranscripts):
         def load(self, name: str) -> Kept | None:
             barrier.wait(20)
             return super().load(name)
 
     barrier = threading.Barrier(8)
-    talks = Transcripts(Slow())
+    store = Slow()
+    talks = Transcripts(store)
     found: list[Transcript] = []
-    threads = [threading.Thread(target=lambda: found.append(talks.open("a"))) for _ in range(8)]
+
+    def turn() -> None:
+        talk = talks.open("a")
+        talk.tool("x")
+        found.append(talk)
+
+    threads = [threading.Thread(target=turn) for _ in range(8)]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join(30)
     assert len(found) == 8
     assert len(set(map(id, found))) == 1
+    kept = MemoryTranscripts.load(store, "a")
+    assert kept is not None
+    assert json.loads(kept.head)["mark"] == found[0].mark
 
 
 def test_on_a_loop_the_store_is_read_on_another_thread() -> None:
