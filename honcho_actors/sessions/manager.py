@@ -295,6 +295,7 @@ class SessionManager(ThreadActor):
         self._unsent(self._dispatch.advance())
 
     def _look_at_line(self, message: LookAtLine) -> None:
+        self._advance()  # a changed limit makes room without anybody's end
         self._unsent(self._dispatch.hopeless())
 
     def _unsent(self, flights: list[Flight]) -> None:
