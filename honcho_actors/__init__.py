@@ -14,12 +14,13 @@ if TYPE_CHECKING:
 
     from honcho_actors.capture import Receipt
     from honcho_actors.model import Context, Document, Section, Turn, TurnRequest
-    from honcho_actors.runtime import Memory
+    from honcho_actors.runtime import HealthChange, Memory
     from honcho_actors.satellite.tools import ToolResult
     from honcho_actors.settings import Settings
 
 _HOME = {
     "Memory": "honcho_actors.runtime",
+    "HealthChange": "honcho_actors.runtime",
     "Settings": "honcho_actors.settings",
     "TurnRequest": "honcho_actors.model",
     "Turn": "honcho_actors.model",
@@ -30,7 +31,18 @@ _HOME = {
     "ToolResult": "honcho_actors.satellite.tools",
 }
 
-__all__ = ["Context", "Document", "Memory", "Receipt", "Section", "Settings", "ToolResult", "Turn", "TurnRequest"]
+__all__ = [
+    "Context",
+    "Document",
+    "HealthChange",
+    "Memory",
+    "Receipt",
+    "Section",
+    "Settings",
+    "ToolResult",
+    "Turn",
+    "TurnRequest",
+]
 
 
 def __getattr__(name: str) -> Any:

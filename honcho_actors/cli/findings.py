@@ -22,6 +22,16 @@ OLD_SECONDS: Final = 900.0
 JUST_NOW_SECONDS: Final = 30.0
 LOW_DISK_BYTES: Final = 200_000_000
 
+CODES: Final = frozenset(
+    {
+        "no_key", "off", "bad_address", "read_only", "setting", "key_file", "wrong_key", "server_down", "wrong_port",
+        "server_hangs", "server_fails", "server_refuses", "not_honcho", "not_asked", "clock", "derivation", "state_dir",
+        "disk", "store", "port_taken", "breaker_open", "refresh_failing", "given_up", "restarts", "outbox_stuck",
+        "set_aside", "skipped", "fork", "hidden_memory", "settings", "server", "process", "no_process", "problem",
+    }
+)  # fmt: skip
+"""Closed; docs/operating.md says what each means."""
+
 
 @dataclass(frozen=True, slots=True)
 class Finding:

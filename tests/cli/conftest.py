@@ -18,6 +18,7 @@ from typing import Any
 import pytest
 
 from honcho_actors.cli import app
+from honcho_actors.cli.findings import CODES
 from honcho_actors.local.process import start
 from honcho_actors.runtime import Memory
 from honcho_actors.settings import Settings
@@ -207,6 +208,7 @@ def findings(finished: Finished) -> dict[str, dict[str, Any]]:
     assert finished.returncode == (0 if shown["fine"] else 1)
     for one in shown["findings"]:
         assert one["fine"] or one["fix"], one
+        assert one["code"] in CODES
     return {one["code"]: one for one in shown["findings"]}
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import re
 import shutil
 import socket
 import threading
@@ -18,7 +19,7 @@ from honcho_actors import Memory, Turn, TurnRequest
 from honcho_actors.capture.clocks import Reading, read_clock
 from honcho_actors.cli import doctor, findings
 from honcho_actors.local.process import start
-from honcho_actors.model import Reason, ReceiptState
+from honcho_actors.model import Cause, Reason, ReceiptState
 from honcho_actors.settings import Settings
 from tests.cli.conftest import Answer, Begin, Command, Run, until, wrong
 from tests.cli.conftest import findings as found_by
@@ -349,3 +350,11 @@ def test_settings_print_a_template_and_a_schema(inside: Command, tmp_path: Path)
     shown = inside("settings")
     assert (shown.returncode, "problem" in shown.stdout) == (0, False)
     assert f"max_sessions             {Settings().max_sessions}" in shown.stdout
+
+
+def test_the_docs_name_every_code_and_every_cause() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "operating.md").read_text()
+    rows = [line.split("|")[1] for line in page.splitlines() if line.startswith("| `")]
+    named = {word for row in rows for word in re.findall(r"`([a-z_]+)`", row)}
+    assert named >= findings.CODES
+    assert named >= {cause.value for cause in Cause}
