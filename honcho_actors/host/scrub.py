@@ -2,7 +2,8 @@
 
 An echo begins with the id of the envelope's opening line, which nobody else can write, and goes on for as long as the
 answer repeats, byte for byte, one of the texts that were really added. Where it stops repeating, the answer goes on and
-is shown: nothing that follows is swallowed, whether or not the envelope was closed.
+is shown: nothing that follows is swallowed, whether or not the envelope was closed. The stable half, which carries no
+id, is known by its first hundred characters.
 """
 
 from __future__ import annotations
@@ -12,18 +13,26 @@ from honcho_actors.privacy.envelope import Envelope
 ID_DIGITS = 4
 """Digits of an id that an answer may end in the middle of; with fewer it is not an echo yet."""
 
+TELLING = 100
+"""Characters of the stable half, which has no id, that nobody repeats by chance: its title and the start of its
+label."""
+
 
 class Scrubber:
     """One answer. `feed` gives what may be shown now; `end`, once, what was still held back. Not thread-safe."""
 
-    def __init__(self, envelope: Envelope, added: tuple[str, ...]) -> None:
+    def __init__(self, envelope: Envelope, added: tuple[str, ...], stable: str = "") -> None:
+        """`added`: what stood beside user messages; `stable`: what stood in the system text."""
         opening, closing = envelope.opening, envelope.closing
-        self._opens = opening[: opening.index(envelope.mark) + len(envelope.mark)] if envelope.mark else opening
-        self._closes = closing
+        opens = opening[: opening.index(envelope.mark) + len(envelope.mark)] if envelope.mark else opening
         texts = [opening, *(text[at:] for text in added if (at := text.find(opening)) >= 0)]
-        self._texts = [text[len(self._opens) :] for text in dict.fromkeys(texts)]
-        self._told = (self._opens.removesuffix(envelope.mark), closing[: closing.find(envelope.mark)])
+        self._lines = {opens: [text[len(opens) :] for text in dict.fromkeys(texts)], closing: []}
+        """What an echo begins with, and what may follow it."""
+        if len(stable) > TELLING:
+            self._lines[stable[:TELLING]] = [stable[TELLING:]]
+        self._told = (opens.removesuffix(envelope.mark), closing[: closing.find(envelope.mark)])
         """What may be shown of a line that the answer ended in: anybody can write it."""
+        self._longest = max(map(len, self._lines)) - 1
         self._echo: list[str] | None = None
         """What may still follow of the texts that the echo has repeated so far; None outside an echo."""
         self._pending = ""
@@ -40,7 +49,7 @@ class Scrubber:
             if line:
                 shown.append(text[:start])
                 text = text[start + len(line) :]
-                self._echo = list(self._texts) if line is self._opens else None
+                self._echo = self._lines[line] or None
                 continue
             held = self._held_back(text)
             shown.append(text[: len(text) - held])
@@ -63,16 +72,15 @@ class Scrubber:
         return text[most:]
 
     def _first(self, text: str) -> tuple[int, str]:
-        """Where the first whole line of the envelope begins, and which; ("" when there is none)."""
-        found = [(at, line) for line in (self._opens, self._closes) if (at := text.find(line)) >= 0]
+        """Where the first beginning of an echo stands, and which; ("" when there is none)."""
+        found = [(at, line) for line in self._lines if (at := text.find(line)) >= 0]
         return min(found, default=(0, ""))
 
     def _held_back(self, text: str) -> int:
-        """How much of the end of a text may be the beginning of a line of the envelope."""
-        most = max(len(self._opens), len(self._closes)) - 1
-        for size in range(min(most, len(text)), 0, -1):
+        """How much of the end of a text may be the beginning of an echo."""
+        for size in range(min(self._longest, len(text)), 0, -1):
             end = text[-size:]
-            if self._opens.startswith(end) or self._closes.startswith(end):
+            if any(line.startswith(end) for line in self._lines):
                 return size
         return 0
 

@@ -54,7 +54,7 @@ from typing import Any, Final, Literal, NamedTuple
 from honcho_actors.host.history import Kept, Prefix, TranscriptStore, digest_of
 from honcho_actors.host.prompt import Prompt, composed, moving_half, stable_parts
 from honcho_actors.host.registry import Collected
-from honcho_actors.host.scrub import Scrubber
+from honcho_actors.host.scrub import TELLING, Scrubber
 from honcho_actors.model import Context
 from honcho_actors.privacy.envelope import Envelope, is_mark, new_mark
 from supervision.logged import unsaid
@@ -134,14 +134,15 @@ class Conversation:
 
     def cleaned(self, text: str) -> str:
         """What a model said, without an echo of what had been added: for people, hooks, pages, and for capture."""
-        if self.mark not in text:
+        stable = self._stable or ""
+        if self.mark not in text and (len(stable) <= TELLING or stable[:TELLING] not in text):
             return text
         scrubber = self.scrubber()
         return scrubber.feed(text) + scrubber.end()
 
     def scrubber(self) -> Scrubber:
         """As `cleaned`, for an answer that comes in pieces. One for each answer."""
-        return Scrubber(self.envelope, tuple(self._added())[-ECHOES:])
+        return Scrubber(self.envelope, tuple(self._added())[-ECHOES:], self._stable or "")
 
     def let_go(self) -> None:
         """Nothing of it is kept from now on, and nothing is held: it was dropped, or its person is forgotten."""

@@ -76,3 +76,15 @@ def test_any_pieces_give_what_one_piece_gives(seed: int) -> None:
     pieces = [answer[a:b] for a, b in zip([0, *cuts], [*cuts, len(answer)], strict=True)]
     assert said(pieces) == said([answer])
     assert OURS.mark not in said([answer])
+
+
+STABLE = "## Background remembered about the user\n\n" + "Known for long. " * 20 + "</recalled-memory>"
+
+
+def test_case_82_an_echo_of_the_stable_half_is_known_by_how_it_begins() -> None:
+    answer = f"My notes: {STABLE}\nThat is all. {STABLE[:150]}! {STABLE[:60]}?"
+    for at in range(0, len(answer) + 1, 7):
+        scrubber = Scrubber(OURS, (ADDED,), STABLE)
+        shown = scrubber.feed(answer[:at]) + scrubber.feed(answer[at:]) + scrubber.end()
+        assert shown == f"My notes: \nThat is all. ! {STABLE[:60]}?", at
+    assert Scrubber(OURS, (), "short").feed("short") == "short"
