@@ -7,15 +7,17 @@ framework cannot have stands in `cannot`, under the name of its test, with the f
 from __future__ import annotations
 
 import asyncio
+import json
 import time
 from collections.abc import Callable, Coroutine, Iterator, Mapping
 from contextlib import contextmanager
+from itertools import pairwise
 from typing import Any, TypeVar
 
 from honcho_actors import TurnRequest
 from honcho_actors.integrations import talking
 from tests.integrations.keeper import House
-from tests.support.stub_model import Asked, StubModel
+from tests.support.stub_model import Asked, Say, StubModel
 
 T = TypeVar("T")
 
@@ -118,3 +120,20 @@ async def cancelled(work: Coroutine[Any, Any, Any], when: Callable[[], bool]) ->
     except asyncio.CancelledError:
         return
     raise AssertionError("the work ended by itself")
+
+
+def with_a_tool(asked: Asked) -> Say:
+    """Calls the tool once, and answers with what it found."""
+    if FOUND in json.dumps(asked.items[-1]):
+        return Say("The hose is in the shed.")
+    return Say("Let me look.", call=(TOOL, {"what": "hose"}))
+
+
+def ratio(driver: Driver, calls: list[Asked]) -> float:
+    """The share of calls whose system text and messages are a prefix of the next call's, to the byte."""
+
+    def whole(asked: Asked) -> list[Any]:
+        return [driver.system(asked), *(json.dumps(one) for one in driver.items(asked))]
+
+    pairs = list(pairwise([whole(one) for one in calls]))
+    return sum(later[: len(earlier)] == earlier for earlier, later in pairs) / len(pairs)

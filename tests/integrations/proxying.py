@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import socket
 import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -16,6 +15,7 @@ import uvicorn
 from honcho_actors import Memory, TurnRequest
 from honcho_actors.integrations import Turns
 from honcho_actors.integrations.proxy import Naming, Proxy, Upstream
+from honcho_actors.integrations.proxy.serving import listen
 from tests.integrations.driving import Chat, Driver
 from tests.integrations.keeper import House
 from tests.integrations.raw import ChatWire, MessagesWire, RawChat, ResponsesWire, Wire
@@ -31,7 +31,7 @@ class Running:
         self._naming = naming or Naming()
 
     def __enter__(self) -> Running:
-        self._listener = socket.create_server(("127.0.0.1", 0), backlog=1024)
+        self._listener = listen("127.0.0.1", 0)
         self.root = f"http://127.0.0.1:{self._listener.getsockname()[1]}"
         self.url = self.root + "/v1"
         self._up = threading.Event()

@@ -5,20 +5,18 @@ What the model got is read at the model (a loopback stub), what was captured at 
 
 from __future__ import annotations
 
-import json
 import threading
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from honcho_actors import TurnRequest
 from tests.integrations.drivers import DRIVERS
-from tests.integrations.driving import FOUND, STATIC, TOOL, Driver
+from tests.integrations.driving import STATIC, Driver, ratio, with_a_tool
 from tests.integrations.keeper import ANN, BOB, Held, House, house, keeper, settled
 from tests.support.memory_world import until
-from tests.support.stub_model import Asked, Say, StubModel, echo
+from tests.support.stub_model import Say, StubModel, echo
 from tests.support.tools_rig import runtime
 
 ANN_TALKS = TurnRequest(session_key="garden", user="ann")
@@ -46,13 +44,6 @@ def said(*pairs: tuple[str, str | None]) -> list[Held]:
         if answer is not None:
             found.append(Held("assistant", answer, False))
     return found
-
-
-def with_a_tool(asked: Asked) -> Say:
-    """Calls the tool once, and answers with what it found."""
-    if FOUND in json.dumps(asked.items[-1]):
-        return Say("The hose is in the shed.")
-    return Say("Let me look.", call=(TOOL, {"what": "hose"}))
 
 
 def test_a_cold_turn_carries_what_is_known_and_is_captured_once(driver: Driver, home: House, model: StubModel) -> None:
@@ -281,13 +272,3 @@ def test_what_a_driver_cannot_is_a_behaviour_of_this_suite() -> None:
         for behaviour, reason in one.cannot.items():
             assert behaviour in globals(), (one.name, behaviour)
             assert len(reason) > 20
-
-
-def ratio(driver: Driver, calls: list[Asked]) -> float:
-    """The share of calls whose system text and messages are a prefix of the next call's, to the byte."""
-
-    def whole(asked: Asked) -> list[Any]:
-        return [driver.system(asked), *(json.dumps(one) for one in driver.items(asked))]
-
-    pairs = list(pairwise([whole(one) for one in calls]))
-    return sum(later[: len(earlier)] == earlier for earlier, later in pairs) / len(pairs)

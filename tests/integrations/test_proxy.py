@@ -6,6 +6,7 @@ import gc
 import http.client
 import json
 import logging
+import os
 import random
 import socket
 import threading
@@ -18,7 +19,7 @@ import pytest
 from honcho_actors.integrations.proxy import BadUpstream, Naming, app, naming
 from honcho_actors.integrations.proxy.sse import Events
 from honcho_actors.integrations.proxy.upstream import Address
-from tests.integrations.keeper import ANN, Held, House
+from tests.integrations.keeper import ANN, Held, House, settled
 from tests.integrations.proxying import Running
 from tests.support.memory_world import until
 from tests.support.stub_model import Say, StubModel
@@ -323,6 +324,42 @@ class TestAddresses:
             Address.parse(url)
 
 
+def test_two_people_through_one_process_never_meet(proxy: Running, home: House, model: StubModel) -> None:
+    """Their turns by chance, their replies streamed or not: no text of one in anything that the other's model got."""
+    turns = int(os.environ.get("HONCHO_PROXY_TURNS", "300"))
+    chance = random.Random(5)
+    home.remote.about = {"ann": "canary-ann-moves", "bob": "canary-bob-moves"}
+    home.remote.persons = {one: (f"canary-{one}-known", []) for one in ("ann", "bob")}
+    model.script = lambda asked: Say("canary-ann-said" if "canary-ann" in asked.users[-1] else "canary-bob-said")
+    history: dict[str, list[Any]] = {"ann": [], "bob": []}
+    host = proxy.root.removeprefix("http://")
+    connection = http.client.HTTPConnection(host, timeout=30)
+    seen: dict[str, int] = {"ann": 0, "bob": 0}
+    for number in range(turns):
+        who, other = chance.choice([("ann", "bob"), ("bob", "ann")])
+        talk = history[who]
+        if len(talk) > 40:
+            talk.clear()
+        talk.append({"role": "user", "content": f"canary-{who}-asks {number} about the beds and the paths"})
+        body = json.dumps({"model": "stub", "messages": talk, "stream": chance.random() < 0.5})
+        named = {"x-honcho-session": f"talk-of-{who}", "x-honcho-user": who}
+        connection.request("POST", "/v1/chat/completions", body=body, headers=named)
+        reply = connection.getresponse().read()
+        got = model.calls[-1].raw
+        assert f"canary-{other}".encode() not in got + reply
+        seen[who] += f"canary-{who}-known".encode() in got and f"canary-{who}-moves".encode() in got
+        talk.append({"role": "assistant", "content": f"canary-{who}-said"})
+        if number % 50 == 0:
+            settled(home)
+            model.seen.clear()
+    connection.close()
+    assert min(seen.values()) > turns // 8
+    for who, other in (("ann", "bob"), ("bob", "ann")):
+        held = home.said(f"talk-of-{who}")
+        assert len(held) == 2 * sum(1 for one in held if one.peer == who)
+        assert not any(f"canary-{other}" in one.text for one in held)
+
+
 def test_fuzzed_requests_are_answered_or_hung_up_on_and_the_next_one_is_served(
     proxy: Running, home: House, model: StubModel
 ) -> None:
@@ -344,7 +381,7 @@ def fuzzed(chance: random.Random) -> bytes:
     """A request with something wrong in it, in its bytes or in its meaning."""
     if chance.random() < 0.2:
         return chance.randbytes(chance.randint(0, 300))
-    body = chance.choice(BODIES)(chance)
+    body: bytes = chance.choice(BODIES)(chance)
     path = chance.choice(
         ["/v1/chat/completions", "/v1/responses", "/v1/messages", "/", "/v1/threads/x/messages", "/%ff"]
     )
@@ -360,7 +397,7 @@ def fuzzed(chance: random.Random) -> bytes:
 
 
 def _value(chance: random.Random, depth: int = 3) -> Any:
-    kinds = [None, True, 1e308, -1, "", "text", "\ud800", "é早", "x" * 5_000, [], {}]
+    kinds: list[Any] = [None, True, 1e308, -1, "", "text", "\ud800", "é早", "x" * 5_000, [], {}]
     if depth == 0 or chance.random() < 0.4:
         return chance.choice(kinds)
     if chance.random() < 0.5:

@@ -13,10 +13,12 @@ MAX_EVENT_BYTES: Final = 4 * 1024 * 1024
 class Events:
     """The data of each event, as plain data; what is not JSON is left out."""
 
-    __slots__ = ("_data", "_line", "_size", "_skipping", "done")
+    __slots__ = ("_data", "_held", "_held_bytes", "_size", "_skipping", "done")
 
     def __init__(self) -> None:
-        self._line = b""
+        self._held: list[bytes] = []
+        """Pieces of a line that has not ended."""
+        self._held_bytes = 0
         self._data: list[bytes] = []
         self._size = 0
         self._skipping = False
@@ -25,14 +27,25 @@ class Events:
 
     def feed(self, piece: bytes) -> Iterator[Any]:
         """The events that this piece completes."""
-        *lines, self._line = (self._line + piece).replace(b"\r\n", b"\n").split(b"\n")
-        if len(self._line) > MAX_EVENT_BYTES:
-            self._line, self._skipping = b"", True
+        if b"\n" not in piece:
+            self._hold(piece)
+            return
+        whole = b"".join([*self._held, piece]).replace(b"\r\n", b"\n")
+        *lines, rest = whole.split(b"\n")
+        self._held, self._held_bytes = [], 0
+        self._hold(rest)
         for line in lines:
-            if line and line != b"\r":
+            if line:
                 self._take(line)
             elif (event := self._event()) is not None:
                 yield event
+
+    def _hold(self, piece: bytes) -> None:
+        self._held_bytes += len(piece)
+        if self._held_bytes > MAX_EVENT_BYTES:
+            self._held, self._skipping = [], True
+        elif piece:
+            self._held.append(piece)
 
     def _take(self, line: bytes) -> None:
         if not line.startswith(b"data:"):

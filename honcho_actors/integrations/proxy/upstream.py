@@ -207,15 +207,16 @@ class _Link:
     async def ask(self, request: h11.Request, body: bytes | AsyncIterator[bytes]) -> Reply:
         self._in_use = True
         try:
-            self._write(self._http.send(request))
+            head = self._http.send(request) or b""
             if isinstance(body, bytes):
-                if body:
-                    self._write(self._http.send(h11.Data(data=body)))
+                whole = (self._http.send(h11.Data(data=body)) or b"") if body else b""
+                self._writer.write(head + whole + (self._http.send(h11.EndOfMessage()) or b""))
             else:
+                self._writer.write(head)
                 async for piece in body:
-                    self._write(self._http.send(h11.Data(data=piece)))
+                    self._writer.write(self._http.send(h11.Data(data=piece)) or b"")
                     await self._writer.drain()
-            self._write(self._http.send(h11.EndOfMessage()))
+                self._writer.write(self._http.send(h11.EndOfMessage()) or b"")
             await self._writer.drain()
         except OSError:
             pass  # it may have answered before it hung up: a refusal of a large body comes like this
@@ -265,7 +266,3 @@ class _Link:
     def drop(self) -> None:
         with contextlib.suppress(RuntimeError):  # the loop may have gone meanwhile
             self._writer.transport.abort()
-
-    def _write(self, data: bytes | None) -> None:
-        if data:
-            self._writer.write(data)

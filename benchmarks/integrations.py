@@ -1,0 +1,191 @@
+"""What memory costs a program that has it through an adapter: `python -m benchmarks.integrations --json`.
+
+Every driver of the adapters' test suite talks with a model on loopback: two conversations by turns, one of a person who
+is known and warm, one of nobody, whose calls go out untouched. What an adapter adds is the median of the differences of
+two neighbouring turns. The proxy is a process of its own, beside the same client asking the model directly. A prefix is
+stable when a model call's system text and messages are the beginning of the next call's, to the byte. An import is
+measured in a fresh interpreter, from the statement to its end.
+
+Under load the differences of neighbours scatter; the load stands in the output.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from itertools import pairwise
+from pathlib import Path
+from typing import Any, Final
+
+import openai
+
+from honcho_actors import TurnRequest
+from tests.integrations.drivers import DRIVERS
+from tests.integrations.driving import Driver, ratio, with_a_tool
+from tests.integrations.keeper import ANN, House, house, keeper, settled
+from tests.integrations.load import Proxied
+from tests.support.memory_world import Server
+from tests.support.stub_model import StubModel, echo
+
+BARS: Final = {
+    "adapter_added_p50_max_ms": 0.5,
+    "proxy_added_p50_ms": 2.0,
+    "import_bare_ms": 30.0,
+    "import_memory_ms": 90.0,
+}
+ANN_TALKS: Final = TurnRequest(session_key="garden", user="ann")
+ASKED: Final = "what shall I do with the tomatoes this week?"
+TURNS: Final = 20
+
+
+@contextmanager
+def known(**settings: Any) -> Iterator[House]:
+    """A runtime that has Ann's conversation warm and reads nothing meanwhile."""
+    quiet = {"context_cadence": 1_000_000, "dialectic_cadence": 1_000_000, "representation_ttl": 1e6}
+    with tempfile.TemporaryDirectory(prefix="bench-") as name, house(Path(name), **{**quiet, **settings}) as home:
+        home.warm("garden", "ann")
+        yield home
+
+
+def added(driver: Driver, model: StubModel, rounds: int) -> float:
+    """Milliseconds that memory adds to a model call, at the median."""
+    model.script = echo
+    with known() as home, driver.chat(home, model, ANN_TALKS) as ann, driver.chat(home, model, None) as nobody:
+        took: list[float] = []
+        for number in range(rounds + 5):
+            begun = time.perf_counter()
+            nobody.say(f"{ASKED} ({number})")
+            middle = time.perf_counter()
+            ann.say(f"{ASKED} ({number})")
+            took.append((time.perf_counter() - middle) - (middle - begun))
+            model.seen.clear()
+        return statistics.median(took[5:]) * 1000
+
+
+def prefix(driver: Driver, model: StubModel) -> dict[str, Any]:
+    """Twenty turns with tool calls while memory stands still; twelve while it moves."""
+    model.seen.clear()
+    model.script = lambda asked: with_a_tool(asked) if len(driver.users(asked)) % 4 == 0 else echo(asked)
+    with known() as home, driver.chat(home, model, ANN_TALKS) as chat:
+        for number in range(TURNS):
+            chat.say(f"{ASKED} ({number})")
+    still = list(model.calls)
+    assert ANN in driver.system(still[0])
+    model.seen.clear()
+    model.script = echo
+    published = 1
+    with known(context_cadence=1, dialectic_cadence=1) as home, driver.chat(home, model, ANN_TALKS) as chat:
+        for number in range(12):
+            home.remote.about = {"ann": f"It is about bed {number}."}
+            if number % 4 == 3:
+                home.remote.persons["ann"] = (f"{ANN} It is week {number}.", ["Name: Ann"])
+                published += 1
+                home.memory.refresh(ANN_TALKS)
+                settled(home)
+            chat.say(f"{ASKED} ({number})")
+            settled(home)
+    systems = [driver.system(one) for one in model.calls]
+    return {
+        "still": ratio(driver, still),
+        "calls": len(still),
+        "system_changes": sum(one != other for one, other in pairwise(systems)),
+        "publications_that_changed": published - 1,
+    }
+
+
+def proxied(model: StubModel, rounds: int) -> dict[str, float]:
+    """Milliseconds that the proxy adds: with memory, and for a request that passes through."""
+    model.script = echo
+    with (
+        tempfile.TemporaryDirectory(prefix="bench-") as name,
+        Server(keeper()) as honcho,
+        Proxied(model.root, honcho.url, Path(name)) as proxy,
+    ):
+        key = "sk-" + "stub" * 5
+        direct = openai.OpenAI(base_url=model.url, api_key=key, max_retries=0)
+        through = openai.OpenAI(base_url=proxy.url + "/v1", api_key=key, max_retries=0)
+        named = {"x-honcho-session": "garden", "x-honcho-user": "ann"}
+        memory, passing = [], []
+        for number in range(rounds + 10):
+            messages: Any = [{"role": "user", "content": f"{ASKED} ({number})"}]
+            times = [time.perf_counter()]
+            direct.chat.completions.create(model="stub", messages=messages)
+            times.append(time.perf_counter())
+            through.chat.completions.create(model="stub", messages=messages)
+            times.append(time.perf_counter())
+            through.chat.completions.create(model="stub", messages=messages, extra_headers=named)
+            times.append(time.perf_counter())
+            plain, passed, remembered = (later - earlier for earlier, later in pairwise(times))
+            passing.append(passed - plain)
+            memory.append(remembered - plain)
+            model.seen.clear()
+        direct.close()
+        through.close()
+    return {
+        "proxy_added_p50_ms": round(statistics.median(memory[10:]) * 1000, 2),
+        "proxy_passing_added_p50_ms": round(statistics.median(passing[10:]) * 1000, 2),
+    }
+
+
+def imported(code: str, rounds: int) -> float:
+    """Milliseconds of a statement in a fresh interpreter, at the median."""
+    command = f"import time\nbegun = time.perf_counter()\n{code}\nprint((time.perf_counter() - begun) * 1000)"
+    took = [
+        float(subprocess.run([sys.executable, "-c", command], check=True, capture_output=True, text=True).stdout)
+        for _ in range(rounds + 1)
+    ]
+    return round(statistics.median(took[1:]), 1)
+
+
+def measure(quick: bool, names: list[str] | None) -> dict[str, Any]:
+    """Everything, once."""
+    rounds = 60 if quick else 200
+    drivers = [one for one in DRIVERS if not names or one.name in names]
+    found: dict[str, Any] = {
+        "import_bare_ms": imported("import honcho_actors", 5 if quick else 15),
+        "import_memory_ms": imported("from honcho_actors import Memory", 5 if quick else 15),
+    }
+    with StubModel() as model:
+        found |= proxied(model, rounds)
+        costs, prefixes = {}, {}
+        for driver in drivers:
+            if not driver.name.startswith("proxy"):
+                costs[driver.name] = round(added(driver, model, rounds), 3)
+            prefixes[driver.name] = prefix(driver, model)
+            driver.close()
+    found["adapter_added_p50_ms"] = costs
+    found["adapter_added_p50_max_ms"] = max(costs.values(), default=0.0)
+    found["prefix_stable_ratio"] = min(one["still"] for one in prefixes.values())
+    found["system_changes_beyond_publications"] = max(
+        max(0, one["system_changes"] - one["publications_that_changed"]) for one in prefixes.values()
+    )
+    found["prefix"] = prefixes
+    found["load_1m"] = round(os.getloadavg()[0], 1)
+    return found
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--json", action="store_true", help="one JSON object on stdout")
+    parser.add_argument("--quick", action="store_true", help="fewer rounds, about half a minute")
+    parser.add_argument("--driver", action="append", help="only this driver; may be given more than once")
+    given = parser.parse_args()
+    found = measure(given.quick, given.driver)
+    if given.json:
+        print(json.dumps(found))
+        return
+    for name, value in found.items():
+        bar = f"   (bar {BARS[name]:g})" if name in BARS else ""
+        print(f"{name:36} {value}{bar}")
+
+
+if __name__ == "__main__":
+    main()
