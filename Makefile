@@ -6,7 +6,7 @@ PY      = $(VENV)/bin/python
 # Two workers: most tests wait for clocks, sockets and processes. A file stays on one worker.
 SUITE   = -q -n 2 --dist loadfile
 
-.PHONY: demo test test-all lint bench conformance stress seeds contract kill soak fuzz proxy-load lock clean setup setup-dev
+.PHONY: demo test test-all test-system lint bench conformance stress seeds contract kill soak fuzz proxy-load lock clean setup setup-dev
 
 setup: $(VENV)/.run
 setup-dev: $(VENV)/.dev
@@ -78,6 +78,12 @@ seeds: setup-dev
 # 500 streams through the proxy at once, two events a second each, for a minute (80 seconds); a share is in `make test`.
 proxy-load: setup-dev
 	@$(PY) -m tests.integrations.load
+
+# A real browser on the status page, a real Prometheus on real processes, every alert on a fault that is really made, the newcomer's
+# walk (two minutes). Installs chromium and prometheus from Debian's packages where they are not there.
+test-system: setup-dev
+	@.ci/need-system
+	@HONCHO_SYSTEM=1 $(PY) -m pytest $(SUITE) tests/system
 
 lock:
 	@.ci/lock

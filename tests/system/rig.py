@@ -139,6 +139,13 @@ def server(folder: Path) -> Iterator[FaultProxyProcess]:
         yield proxy
 
 
+def query(url: str, promql: str) -> list[dict[str, Any]]:
+    """The vector that this expression is now at this Prometheus. Fails on an expression that it does not take."""
+    found = get_json(f"{url}/api/v1/query?" + urllib.parse.urlencode({"query": promql}))
+    assert found["status"] == "success"
+    return list(found["data"]["result"])
+
+
 class Prometheus:
     """A real one, on rules and targets of a test. Use with `with`."""
 
@@ -176,10 +183,8 @@ class Prometheus:
             self._process.wait()
 
     def query(self, promql: str) -> list[dict[str, Any]]:
-        """The vector that this expression is now. Fails on an expression that Prometheus does not take."""
-        found = get_json(f"{self.url}/api/v1/query?" + urllib.parse.urlencode({"query": promql}))
-        assert found["status"] == "success"
-        return list(found["data"]["result"])
+        """The vector that this expression is now."""
+        return query(self.url, promql)
 
     def firing(self) -> set[tuple[str, str]]:
         """(alert, instance) of every alert that fires now."""
