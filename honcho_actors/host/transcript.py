@@ -74,8 +74,12 @@ ROW_BYTES: Final = 120
 _log = logging.getLogger("honcho_actors.host")
 
 
+Row = tuple[Role, str, str | None]
+"""As it is held: a plain tuple of text, which the cyclic collector leaves alone."""
+
+
 class Entry(NamedTuple):
-    """One message. `sent` is what the model saw, `shown` what people see; None: nothing."""
+    """One message, as a host gives it. `sent` is what the model saw, `shown` what people see; None: nothing."""
 
     role: Role
     sent: str
@@ -230,7 +234,7 @@ class Transcript(Conversation):
     """The whole history of one conversation."""
 
     def __init__(self, name: str, store: TranscriptStore | None = None, owner: str = "") -> None:
-        self._entries: list[Entry] = []
+        self._entries: list[Row] = []
         self._composing: tuple[Prompt, dict[str, str]] | None = None
         super().__init__(name, store, owner)
 
@@ -243,28 +247,28 @@ class Transcript(Conversation):
         """A turn was sent with this prompt."""
         held = self._composing[1] if self._composing is not None and self._composing[0] is prompt else None
         head = self._was_sent(prompt, held)
-        self._add(Entry("user", prompt.user, prompt.typed), head)
+        self._add(("user", prompt.user, prompt.typed), head)
 
     def assistant(self, text: str, sent: str | None = None) -> None:
         """The model answered. `sent`: the bytes that stand for it in later requests, where they are not the text."""
-        self._add(Entry("assistant", text if sent is None else sent, self.cleaned(text)))
+        self._add(("assistant", text if sent is None else sent, self.cleaned(text)))
 
     def tool(self, sent: str, role: Role = "tool") -> None:
         """A call that the model made (`role="assistant"`) or what a tool answered, as it stands in later requests.
         People are not shown it."""
-        self._add(Entry(role, sent, None))
+        self._add((role, sent, None))
 
     def shown(self) -> tuple[tuple[Role, str], ...]:
         """What people, hooks and pages see: no added byte."""
-        return tuple((one.role, one.shown) for one in self._entries if one.shown is not None)
+        return tuple((role, shown) for role, _, shown in self._entries if shown is not None)
 
     def replay(self) -> tuple[tuple[Role, str], ...]:
         """What the model saw, to the byte."""
-        return tuple((one.role, one.sent) for one in self._entries)
+        return tuple((role, sent) for role, sent, _ in self._entries)
 
     def compact(self, first: int, *summary: Entry) -> None:
         """The host replaces everything before message `first` (of `replay`) by a summary: a new prefix begins."""
-        self._entries[: max(0, first)] = summary
+        self._entries[: max(0, first)] = [(one.role, one.sent, one.shown) for one in summary]
         self._recount(Prefix.COMPACTED)
 
     def rewind(self, count: int) -> None:
@@ -276,12 +280,12 @@ class Transcript(Conversation):
         self._bytes = sum(map(_weight, self._entries))
         self._save(count, ())
 
-    def _add(self, entry: Entry, head: bool = False) -> None:
+    def _add(self, entry: Row, head: bool = False) -> None:
         self._entries.append(entry)
         self._bytes += _weight(entry)
         if len(self._entries) > MAX_ROWS or self._bytes > MAX_BYTES:
             half = len(self._entries) // 2
-            while half < len(self._entries) - 1 and self._entries[half].role != "user":
+            while half < len(self._entries) - 1 and self._entries[half][0] != "user":
                 half += 1
             del self._entries[:half]
             self._recount(Prefix.TRIMMED)
@@ -297,7 +301,7 @@ class Transcript(Conversation):
         role, sent, shown = row
         if role not in ("user", "assistant", "tool") or not isinstance(sent, str):
             raise ValueError("no message")
-        self._entries.append(Entry(role, sent, shown))
+        self._entries.append((role, sent, shown))
         self._bytes += _weight(self._entries[-1])
 
     def _emptied(self) -> None:
@@ -305,9 +309,9 @@ class Transcript(Conversation):
         self._entries.clear()
 
     def _added(self) -> Iterator[str]:
-        for one in self._entries:
-            if one.role == "user" and one.shown is not None and one.sent != one.shown:
-                yield one.sent[len(one.shown) :]
+        for role, sent, shown in self._entries:
+            if role == "user" and shown is not None and sent != shown:
+                yield sent[len(shown) :]
 
 
 class Replay(Conversation):
@@ -393,5 +397,5 @@ def _mark_of(text: str) -> str:
     return digest_of(text).hex() if text else ""
 
 
-def _weight(entry: Entry) -> int:
-    return len(entry.sent) + len(entry.shown or "") + ROW_BYTES
+def _weight(entry: Row) -> int:
+    return len(entry[1]) + len(entry[2] or "") + ROW_BYTES
