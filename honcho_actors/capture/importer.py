@@ -27,7 +27,7 @@ MAX_FILE_BYTES: Final = 2 << 30
 MAX_PROBLEMS: Final = 200
 EXPORTED: Final = "conversations.json"
 """Where a ChatGPT export, as it is downloaded, keeps what was said."""
-AT_ONCE: Final = 256
+AT_ONCE: Final = 1_024
 """Messages that are on their way to the disk at once."""
 _PATIENCE: Final = 60.0
 

@@ -28,8 +28,8 @@ LIMIT = 10_000
 LIMIT_CHARS = 64 * 1024 * 1024
 GROUP = 512
 """Entries of one commit."""
-GROUP_CHARS = 400_000
-"""Characters of the turns of one commit: half a second of screening at worst, a fiftieth of one for ordinary text."""
+GROUP_CHARS = 700_000
+"""Characters of the turns of one commit: a second of screening at worst, a twentieth of one for ordinary text."""
 LARGE_CHARS = 100_000
 """A turn with more is screened apart."""
 MAX_TURN_CHARS = 8_000_000

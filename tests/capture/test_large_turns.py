@@ -79,7 +79,7 @@ def test_nobody_waits_for_a_large_turn_but_its_own_conversation(honcho: str, wor
             other = rig.capture.capture(turn(number, "other"))
             assert other.wait("delivered", PATIENCE) is ReceiptState.DELIVERED
         assert (large.state, behind.state) == (ReceiptState.PENDING, ReceiptState.PENDING)
-        assert rig.capture.status()["waiting_for_disk"] == 2
+        assert until(lambda: rig.capture.status()["waiting_for_disk"] == 2, PATIENCE)
         gate.go.set()
         assert behind.wait("delivered", PATIENCE) is ReceiptState.DELIVERED
     found = texts(honcho, "s", workspace)
@@ -109,12 +109,9 @@ def test_an_opt_out_holds_for_what_comes_after_it_and_not_for_the_large_turn_bef
         large = rig.capture.capture(turn(1, "other", prompt=LONG))
         assert gate.at.wait(PATIENCE)
         before = rig.capture.capture(turn(1))
-        opting = threading.Thread(target=rig.capture.opt_out, args=("s",))
-        opting.start()
-        assert until(lambda: rig.capture.status()["waiting_for_disk"] == 2, PATIENCE)
+        rig.capture.opt_out("s")  # returns after 2 s; its entry stands behind the large turn
         after = rig.capture.capture(turn(2))
         gate.go.set()
-        opting.join(PATIENCE)
         assert after.wait("accepted", PATIENCE) is ReceiptState.SKIPPED
         assert after.reason == "opted_out"
         assert before.wait("delivered", PATIENCE) is ReceiptState.DELIVERED
