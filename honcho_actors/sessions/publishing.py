@@ -15,11 +15,11 @@ from honcho_actors.sessions.table import (
     P_CARD,
     P_FLAGS,
     P_MADE_AT,
-    P_REPRESENTATION,
     STABLE,
     Block,
     Entry,
     Person,
+    representation_of,
 )
 
 
@@ -44,18 +44,20 @@ def person(
         pass
     elif (
         before is not None
-        and before[P_REPRESENTATION] == representation
+        and representation_of(before) == representation
         and before[P_CARD] == card
         and before[P_BLOCK][EPOCH] == epoch
     ):
-        representation, card = before[P_REPRESENTATION], before[P_CARD]
+        card = before[P_CARD]
         text = before[P_BLOCK][STABLE]
     else:
         text = stable(Recalled(representation, card), limits, told) if flags & KNOWN else ""
     shown = flags
     if not text and flags & KNOWN and says_something(Recalled(representation, card), limits):
         shown |= NO_ROOM
-    return (representation, card, made_at, flags, (text, "", made_at, 0, 0.0, 0, epoch, shown))
+    at = text.find(representation) if representation else -1
+    held = representation if at < 0 else (at, at + len(representation))
+    return (held, card, made_at, flags, (text, "", made_at, 0, 0.0, 0, epoch, shown))
 
 
 def block(
@@ -76,17 +78,17 @@ def block(
     if entry.summary and text is not None:
         flags |= KNOWN
     elif entry.summary:
-        text = stable(Recalled(known[P_REPRESENTATION], known[P_CARD], entry.summary), limits, told)
+        text = stable(Recalled(representation_of(known), known[P_CARD], entry.summary), limits, told)
         flags |= KNOWN
     elif shared[EPOCH] == epoch:
         text = shared[STABLE]
     else:
-        text = stable(Recalled(known[P_REPRESENTATION], known[P_CARD]), limits) if flags & KNOWN else ""
+        text = stable(Recalled(representation_of(known), known[P_CARD]), limits) if flags & KNOWN else ""
     before = entry.block
     if before is not None and before[STABLE] == text:
         text = before[STABLE] if entry.summary else text
     if not text and flags & KNOWN:
-        recalled = Recalled(known[P_REPRESENTATION], known[P_CARD], entry.summary)
+        recalled = Recalled(representation_of(known), known[P_CARD], entry.summary)
         if says_something(recalled, limits):
             flags |= NO_ROOM
     beside = ""

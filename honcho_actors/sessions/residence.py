@@ -55,7 +55,9 @@ def entry_bytes(entry: Entry, shared: Block | None) -> int:
 
 def person_bytes(person: Person) -> int:
     """What a person weighs: what was read of them, and the block made of it."""
-    return ENTRY_BYTES + len(person[P_REPRESENTATION]) + sum(map(len, person[P_CARD])) + len(person[P_BLOCK][STABLE])
+    held = person[P_REPRESENTATION]
+    apart = len(held) if isinstance(held, str) else 0
+    return ENTRY_BYTES + apart + sum(map(len, person[P_CARD])) + len(person[P_BLOCK][STABLE])
 
 
 class Residence:

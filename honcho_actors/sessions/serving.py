@@ -33,6 +33,7 @@ from honcho_actors.sessions.table import (
     context_of,
     flat,
     person_of,
+    representation_of,
 )
 from honcho_actors.sessions.trivial import is_trivial
 from honcho_actors.settings import Settings, SettingsCell
@@ -296,7 +297,7 @@ class Serving:
             block = person[P_BLOCK]
             if block[EPOCH] != settings.epoch:
                 person = publishing.person(
-                    person[0],
+                    representation_of(person),
                     person[1],
                     made_at=person[2],
                     flags=person[3],

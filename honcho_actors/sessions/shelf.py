@@ -21,7 +21,6 @@ from honcho_actors.sessions.table import (
     P_CARD,
     P_FLAGS,
     P_MADE_AT,
-    P_REPRESENTATION,
     RESTORED,
     STABLE,
     Entry,
@@ -31,6 +30,7 @@ from honcho_actors.sessions.table import (
     Table,
     context_of,
     person_of,
+    representation_of,
 )
 from honcho_actors.settings import Settings
 
@@ -65,6 +65,7 @@ class Shelf:
     ) -> bool:
         """Publishes what is known of a person. False when there is no room for one more."""
         before = self._table.persons.get(person)
+        representation = representation.strip()
         limits = self.limits(settings)
         told = about(representation, card, limits) if kept is None and flags & KNOWN else None
         known = publishing.person(
@@ -84,7 +85,7 @@ class Shelf:
         was_known = before is not None and bool(before[P_FLAGS] & KNOWN)
         if kept is None and (flags & KNOWN or was_known) and _worth_saving(before, known):
             text, how = known[P_BLOCK][STABLE], made_with(self.limits(settings))
-            self._save(person, PersonSnapshot(person, known[P_REPRESENTATION], known[P_CARD], made_at, 0.0, text, how))
+            self._save(person, PersonSnapshot(person, representation, known[P_CARD], made_at, 0.0, text, how))
         return True
 
     def publish(
@@ -199,7 +200,7 @@ def _made_of(known: Person, limits: Limits) -> str:
     how = made_with(limits)
     if not how:
         return ""
-    digest = sha256(repr((known[P_REPRESENTATION], known[P_CARD])).encode("utf-8", "surrogatepass"))
+    digest = sha256(repr((representation_of(known), known[P_CARD])).encode("utf-8", "surrogatepass"))
     return f"{how}:{digest.hexdigest()[:16]}"
 
 
@@ -207,7 +208,7 @@ def _worth_saving(before: Person | None, known: Person) -> bool:
     """Something is new, or an hour has gone by: a snapshot that is only confirmed must not grow old."""
     if before is None or before[P_FLAGS] != known[P_FLAGS]:
         return True
-    texts_differ = before[P_REPRESENTATION] != known[P_REPRESENTATION] or before[P_CARD] != known[P_CARD]
+    texts_differ = representation_of(before) != representation_of(known) or before[P_CARD] != known[P_CARD]
     return texts_differ or before[P_MADE_AT] // 3600 != known[P_MADE_AT] // 3600
 
 

@@ -12,6 +12,7 @@ import json
 import sqlite3
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
+from sys import intern
 from typing import Any
 
 from honcho_actors.host import kept
@@ -184,9 +185,13 @@ class SnapshotFile:
             raise StoreFailed(reason_of(error), self.path, type(error).__name__) from error
 
 
+# The words of which there are a few are one object each, however many rows say them.
+
+
 def _person_of(row: Sequence[Any]) -> PersonSnapshot:
+    observer, observed = row[3], row[4]
     return PersonSnapshot(
-        (row[0], row[1], row[2], row[3], row[4]),
+        (intern(row[0]), intern(row[1]), intern(row[2]), observer, observer if observed == observer else observed),
         representation=row[5],
         card=_lines(row[6]),
         made_at=row[7] / 1e6,
@@ -198,7 +203,7 @@ def _person_of(row: Sequence[Any]) -> PersonSnapshot:
 
 def _session_of(row: Sequence[Any]) -> SessionSnapshot:
     return SessionSnapshot(
-        (row[0], row[1], row[2], row[3], row[4], row[5]),
+        (intern(row[0]), intern(row[1]), intern(row[2]), row[3], row[4], intern(row[5])),
         summary=row[6],
         text=row[7],
         made_with=row[8],

@@ -44,8 +44,9 @@ NO_ROOM: Final = 4
 """Flags of a block: the server knows the person; it comes from a snapshot and was not read in this process yet;
 something is remembered and none of it fits into the budget."""
 
-Person = tuple[str, tuple[str, ...], float, int, Block]
-"""Representation, card, made_at, flags, and the block of a conversation of which nothing more is known."""
+Person = tuple[str | tuple[int, int], tuple[str, ...], float, int, Block]
+"""Representation (read it by `representation_of`), card, made_at, flags, and the block of a conversation of which
+nothing more is known. A representation that the block shows word for word is kept as its place there."""
 P_REPRESENTATION: Final = 0
 P_CARD: Final = 1
 P_MADE_AT: Final = 2
@@ -70,6 +71,12 @@ def flat(session: SessionKey) -> Key:
     """The table's key of a conversation."""
     realm, key, user, audience = session
     return (realm[0], realm[1], realm[2], key, user, audience)
+
+
+def representation_of(person: Person) -> str:
+    """What the server said of a person."""
+    held = person[P_REPRESENTATION]
+    return held if isinstance(held, str) else person[P_BLOCK][STABLE][held[0] : held[1]]
 
 
 def person_of(key: Key) -> PersonId:

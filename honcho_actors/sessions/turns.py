@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from honcho_actors.sessions.cadence import SUMMARY_EVERY_TURNS, dialectic_cadence, due
-from honcho_actors.sessions.table import P_MADE_AT, Entry, Person
+from honcho_actors.sessions.table import P_MADE_AT, Entry, Person, representation_of
 from honcho_actors.sessions.trivial import is_trivial
 from honcho_actors.settings import Settings
 
@@ -72,5 +72,5 @@ def server_tokens(person: Person | None, settings: Settings, summary: bool) -> i
     if person is None:
         known = max_conclusions(settings.context_tokens) * CONCLUSION_TOKENS
     else:
-        known = (len(person[0].encode()) + sum(len(line.encode()) for line in person[1])) // 3
+        known = (len(representation_of(person).encode()) + sum(len(line.encode()) for line in person[1])) // 3
     return known + SUMMARY_TOKENS
