@@ -29,16 +29,24 @@ def usage(sentence: str) -> NoReturn:
 
 
 def emit_json(value: Any) -> None:
-    sys.stdout.write(
-        json.dumps(value, ensure_ascii=False, default=str, indent=2 if sys.stdout.isatty() else None) + "\n"
-    )
+    sys.stdout.write(_json(value, 2 if sys.stdout.isatty() else None) + "\n")
     sys.stdout.flush()
 
 
 def emit_line(value: Any) -> None:
     """One value of a stream: always one line."""
-    sys.stdout.write(json.dumps(value, ensure_ascii=False, default=str) + "\n")
+    sys.stdout.write(_json(value, None) + "\n")
     sys.stdout.flush()
+
+
+def _json(value: Any, indent: int | None) -> str:
+    """As it is where stdout can say it, else in escapes: a narrow terminal or half a character is no reason to fail."""
+    text = json.dumps(value, ensure_ascii=False, default=str, indent=indent)
+    try:
+        text.encode(sys.stdout.encoding or "utf-8")
+    except UnicodeError:
+        text = json.dumps(value, default=str, indent=indent)
+    return text
 
 
 def say(text: str = "") -> None:

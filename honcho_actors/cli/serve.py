@@ -53,7 +53,7 @@ def serve(*, stdio: bool, state_dir: Path | None, as_json: bool) -> int:
     try:
         hello = _hello(memory)
         if stdio or as_json:
-            _answer(hello)
+            out.emit_line(hello)
         else:
             out.say(f"memory runs as process {hello['pid']}; {hello['health']}")
             for name in ("metrics", "admin"):
@@ -90,11 +90,6 @@ def _read_lines(lines: queue.SimpleQueue[str | None]) -> None:
     lines.put(None)
 
 
-def _answer(value: Mapping[str, Any]) -> None:
-    sys.stdout.write(json.dumps(value, ensure_ascii=False, default=str) + "\n")
-    sys.stdout.flush()
-
-
 def _take_turns(memory: Memory, lines: queue.SimpleQueue[str | None]) -> None:
     while (line := lines.get()) is not None:
         if not line.strip():
@@ -105,7 +100,7 @@ def _take_turns(memory: Memory, lines: queue.SimpleQueue[str | None]) -> None:
         except (ValueError, KeyError, TypeError, AttributeError) as error:
             done = {"error": f"this line cannot be used: {type(error).__name__}"}
         try:
-            _answer(done)
+            out.emit_line(done)
         except OSError:  # whoever drove us has gone
             return
 

@@ -512,3 +512,10 @@ def test_a_process_that_was_killed_is_one_sentence_and_exit_3(inside: Command, t
     assert finished.returncode == (0 if verb == "settings" else 3)
     assert "process 4242 does not answer" in finished.stdout + finished.stderr or verb == "settings"
     assert "Traceback" not in finished.stderr
+
+
+def test_what_a_terminal_cannot_say_is_escaped_in_json_and_replaced_in_text(command: Command, tmp_path: Path) -> None:
+    odd = str(tmp_path / "Gedächtnis")
+    shown = command("status", "--json", "--state-dir", odd, PYTHONIOENCODING="ascii")
+    assert json.loads(shown.stdout)["why"].endswith(odd)
+    assert "Ged?chtnis" in command("status", "--state-dir", odd, PYTHONIOENCODING="ascii").stdout
