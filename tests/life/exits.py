@@ -134,7 +134,7 @@ def _judge(one: Exit, left: bool, folder: Path) -> None:
     if not any(words.get("accepted") for words in one.said):
         found.append("what it captured was not accepted")
     for words in one.said:
-        if words.get("over", 0.0) > SLACK + words.get("late", 0.0):
+        if words.get("over", 0.0) > SLACK + 2 * words.get("late", 0.0):
             found.append(f"a close or a turn took {words['over']:.2f} s longer than it was given: {words}")
         if "state" in words and "closed" in words and words["state"] != "closed":
             found.append(f"after its close it is {words['state']}")
