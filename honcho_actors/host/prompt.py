@@ -53,10 +53,12 @@ def compose_prompt(static: str, collected: Collected | Context, user_text: str, 
     return composed(static, stable_half(collected), moving_half(collected), user_text, envelope)
 
 
-def composed(static: str, stable: str, moving: str, user_text: str, envelope: Envelope) -> Prompt:
+def composed(
+    static: str, stable: str, moving: str, user_text: str, envelope: Envelope, prefix: Prefix | None = None
+) -> Prompt:
     """A prompt out of finished halves. Joins strings and formats nothing."""
     system = f"{static}\n\n{stable}" if static and stable else static or stable
-    return Prompt(system, user_text + envelope.beside(user_text, moving), user_text, static, stable)
+    return Prompt(system, user_text + envelope.beside(user_text, moving), user_text, static, stable, prefix)
 
 
 FOR_NOW: Final = frozenset(

@@ -165,8 +165,8 @@ class Conversation:
                 if for_now and not text and name in self._held:
                     held[name] = self._held[name]
         stable = "\n\n".join(held[name] for name, _, _ in parts if name in held)
-        prompt = composed(static, stable, moving_half(collected), typed, self.envelope)
-        return replace(prompt, prefix=self._stands(static, stable)), held
+        prefix = self._stands(static, stable)
+        return composed(static, stable, moving_half(collected), typed, self.envelope, prefix), held
 
     def _stands(self, static: str, stable: str) -> Prefix:
         if self._why is not None:
