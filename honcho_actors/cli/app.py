@@ -56,16 +56,19 @@ def chat(
     user: Annotated[str, typer.Option(help="The person who talks.")] = "you",
     session: Annotated[str, typer.Option(help="The conversation.")] = "chat",
     model: Annotated[str | None, typer.Option(help="Model name; default: OPENAI_MODEL, else none is asked.")] = None,
+    protocol: Annotated[
+        str | None, typer.Option(help="How the model is asked: chat, responses, or messages (ANTHROPIC_...).")
+    ] = None,
     as_json: AsJson = False,
 ) -> int:
     """Talk, and see turn by turn the exact prompt that a model is given.
 
-    The model is any OpenAI-compatible endpoint: OPENAI_BASE_URL, OPENAI_API_KEY, OPENAI_MODEL. Without one, the prompt
-    alone is shown.
+    The model is any OpenAI-compatible endpoint (OPENAI_BASE_URL, OPENAI_API_KEY, OPENAI_MODEL) or one that speaks
+    messages (the same of ANTHROPIC). Without one, the prompt alone is shown.
     """
     from honcho_actors.cli.chat import chat as command
 
-    return command(user=user, session=session, model=model, as_json=as_json)
+    return command(user=user, session=session, model=model, protocol=protocol, as_json=as_json)
 
 
 @app.command(epilog="Example: HONCHO_URL=http://127.0.0.1:8000 honcho-actors serve")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import sys
@@ -50,9 +51,15 @@ def _json(value: Any, indent: int | None) -> str:
 
 
 def say(text: str = "") -> None:
-    """A line of a command's answer. A character that the terminal cannot show is replaced, never raised for."""
+    """A line of a command's answer."""
+    sys.stdout.write(text + "\n")
+    sys.stdout.flush()
+
+
+def piece(text: str) -> None:
+    """A part of a line, as it comes."""
     encoding = sys.stdout.encoding or "utf-8"
-    sys.stdout.write(text.encode(encoding, "replace").decode(encoding) + "\n")
+    sys.stdout.write(text.encode(encoding, "replace").decode(encoding))
     sys.stdout.flush()
 
 
@@ -78,12 +85,14 @@ def counted(number: int, one: str, many: str | None = None) -> str:
 
 
 def complain(text: str) -> None:
-    encoding = sys.stderr.encoding or "utf-8"
-    sys.stderr.write("honcho-actors: " + text.encode(encoding, "replace").decode(encoding) + "\n")
+    sys.stderr.write(f"honcho-actors: {text}\n")
 
 
 def ended(run: Callable[[], object]) -> int:
     """Runs a command; gives the exit code. No exception of ours or of a library leaves as a traceback."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):  # what a terminal cannot show is replaced, never raised for
+            stream.reconfigure(errors="replace")
     try:
         code = run()
     except Stop as stop:

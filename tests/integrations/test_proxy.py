@@ -17,8 +17,8 @@ from typing import Any
 import pytest
 
 from honcho_actors.integrations.proxy import BadUpstream, Naming, app, naming
-from honcho_actors.integrations.proxy.sse import Events
 from honcho_actors.integrations.proxy.upstream import Address
+from honcho_actors.integrations.sse import Events
 from tests.integrations.keeper import ANN, Held, House, settled
 from tests.integrations.proxying import Running
 from tests.support.memory_world import until

@@ -92,6 +92,8 @@ class ResponsesReader(Reader):
             self.complete, self.goes_on = True, self._reply.goes_on
         elif kind in ("response.failed", "error"):
             self.failed = True
+        elif kind == "response.output_text.delta":
+            self._tell(part(event, "delta"))
 
     def reply(self) -> Reply:
         """See `Reader`. Without its last event a stream was cut."""

@@ -41,6 +41,8 @@ class Reader:
         """The stream said that it failed."""
         self.goes_on = False
         """A tool is called: the turn is not over."""
+        self.on_text: Callable[[str], object] | None = None
+        """Gets each piece of text as it comes, for whoever shows it."""
 
     def feed(self, event: Any) -> None:
         """One event, as plain data or as an SDK's object."""
@@ -57,6 +59,11 @@ class Reader:
         if isinstance(text, str) and self._chars < MAX_ANSWER_CHARS:
             self._parts.append(text)
             self._chars += len(text)
+            self._tell(text)
+
+    def _tell(self, text: object) -> None:
+        if self.on_text is not None and isinstance(text, str) and text:
+            self.on_text(text)
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,7 +4,7 @@
 
 Chat completions, responses and messages of requests that say who is talking carry memory and are captured; everything
 else passes through as it is. `app` is the way of a request, `upstream` the connections to the model, `naming` who is
-talking, `sse` reads a stream along, `serving` runs it all. Bodies and keys are never logged. Extra: `proxy`.
+talking, `serving` runs it all. Bodies and keys are never logged. Extra: `proxy`.
 """
 
 from __future__ import annotations

@@ -20,8 +20,8 @@ import h11
 from honcho_actors.integrations.protocols import Protocol, by_path
 from honcho_actors.integrations.protocols import Reply as Answer
 from honcho_actors.integrations.proxy.naming import PREFIX, Headers, Named, Naming
-from honcho_actors.integrations.proxy.sse import Events
 from honcho_actors.integrations.proxy.upstream import Cut, Reply, Unreachable, Upstream
+from honcho_actors.integrations.sse import Events
 from honcho_actors.integrations.turns import OpenTurn, Turns
 
 Scope = MutableMapping[str, Any]
