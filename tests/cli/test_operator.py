@@ -519,3 +519,15 @@ def test_what_a_terminal_cannot_say_is_escaped_in_json_and_replaced_in_text(comm
     shown = command("status", "--json", "--state-dir", odd, PYTHONIOENCODING="ascii")
     assert json.loads(shown.stdout)["why"].endswith(odd)
     assert "Ged?chtnis" in command("status", "--state-dir", odd, PYTHONIOENCODING="ascii").stdout
+    tree = command("tree", "--state-dir", odd, PYTHONIOENCODING="ascii")
+    assert (tree.returncode, "Ged?chtnis" in tree.stderr) == (3, True)
+
+
+def test_half_a_character_is_no_reason_to_fail(inside: Command, running: Run, server: str, tmp_path: Path) -> None:
+    memory = running(server, workspace="halves")
+    memory.context(TurnRequest(session_key="half \ud83d of one", user="ines", query="where were we?"), 10.0)
+    given = ("--state-dir", str(tmp_path / "state"))
+    for verb in ("sessions", "context", "top"):
+        for how in ((), ("--json",)):
+            finished = inside(verb, *(("--count", "1") if verb == "top" else ()), *how, *given)
+            assert "half " in finished.stdout, (verb, how, finished.stderr)
