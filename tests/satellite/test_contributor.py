@@ -13,7 +13,7 @@ from honcho_actors.host import Collected, ContextRegistry, OutcomeState, compose
 from honcho_actors.model import Placement, TurnRequest
 from honcho_actors.satellite import ContextContributor
 from honcho_actors.satellite.contributor import NAME
-from tests.support.memory_world import Remote, World
+from tests.support.memory_world import Remote, World, until
 from tests.support.stopwatch import Stopwatch
 
 
@@ -96,7 +96,11 @@ def test_cc7_cc8_over_twenty_turns_the_stable_bytes_stand_still_and_the_volatile
     )
     with World(remote, dialectic_cadence=1) as world:
         registry = registered(world)
-        seen = [collect(world, registry, ask(query=f"turn number {number}?")) for number in range(20)]
+        seen = []
+        for number in range(20):
+            seen.append(collect(world, registry, ask(query=f"turn number {number}?")))
+            until(lambda asked=number + 1: remote.count("chat") == asked, 20.0)  # type: ignore[misc]
+            world.quiet(20.0)
         assert len({one.split()[0][0].body for one in seen}) == 1
         assert len({one.split()[1][0].body for one in seen[1:]}) == 19
 
