@@ -74,10 +74,12 @@ class OutboxWriter(ThreadActor):
         if message is WAKE:
             self._core.intake.awake = False
             self._work()
-            if self._core.intake.ready:
+            if self._core.intake.ready and not self.fenced:  # nobody hears the call of one that was given up
                 self._core.wake()
         elif isinstance(message, Tick):
             self._tick()
+            if self._core.intake.ready and not self.fenced:  # a call that was lost with whoever made it
+                self.actor_ref.tell(WAKE)
         if self.fenced:  # given up in the middle of this: nobody else will ever close the file
             self._close()
 

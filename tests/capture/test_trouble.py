@@ -72,6 +72,15 @@ def test_a_writer_that_dies_in_the_middle_of_a_group_is_replaced_and_no_turn_is_
     assert texts(honcho, "s", workspace) == said(*range(30))
 
 
+def test_a_call_that_was_lost_with_its_caller_is_made_good(workspace: str, state: Path) -> None:
+    """What an abandoned actor sends is dropped, its call to the writer too: everybody else takes that call for made."""
+    with Rig(state, None, workspace=workspace) as rig:
+        assert rig.capture.capture(turn(1)).wait("accepted", 20.0) is ReceiptState.ACCEPTED
+        assert until(lambda: not rig.capture.core.intake.awake, 20.0)
+        rig.capture.core.intake.awake = True
+        assert rig.capture.capture(turn(2)).wait("accepted", 20.0) is ReceiptState.ACCEPTED
+
+
 def test_a_flush_outlives_the_writer_that_took_it(honcho: str, workspace: str, state: Path) -> None:
     away = [{"fault": "status", "on": ["add_messages"], "status": 503}]
     with faults(honcho, away) as proxy, Rig(state, proxy.url, workspace=workspace) as rig:
