@@ -186,7 +186,7 @@ class FaultProxy:
         """Forwards later, come what may. The client is answered if it waited."""
         gone = asyncio.Event()
         answered: asyncio.Future[Message] = asyncio.get_running_loop().create_future()
-        answered.add_done_callback(lambda done: done.cancelled() or done.exception())
+        answered.add_done_callback(_looked_at)
 
         async def later() -> None:
             await asyncio.sleep(delay)
@@ -200,7 +200,7 @@ class FaultProxy:
                 answered.set_result(reply)
 
         self._keep(later())
-        watch = asyncio.ensure_future(reader.read(1))
+        watch = _gone(reader)
         waited: set[asyncio.Future[Any]] = {watch, answered}
         await asyncio.wait(waited, return_when=asyncio.FIRST_COMPLETED)
         if watch.done():
@@ -233,7 +233,7 @@ class FaultProxy:
 
     async def _gone_within(self, reader: asyncio.StreamReader, seconds: float) -> bool:
         """Waits, and says at once when the client has hung up meanwhile."""
-        watch = asyncio.ensure_future(reader.read(1))
+        watch = _gone(reader)
         done, _ = await asyncio.wait({watch}, timeout=seconds)
         if done:
             return True
@@ -309,6 +309,19 @@ class _SilentResolver(asyncio.DatagramProtocol):
 
     def datagram_received(self, data: bytes, addr: tuple[str | Any, int]) -> None:
         self._counts["swallowed_name_lookups"] += 1
+
+
+def _gone(reader: asyncio.StreamReader) -> asyncio.Future[bytes]:
+    """Done when the client hangs up, in order or by a reset, or speaks out of turn."""
+    watch = asyncio.ensure_future(reader.read(1))
+    watch.add_done_callback(_looked_at)
+    return watch
+
+
+def _looked_at(done: asyncio.Future[Any]) -> None:
+    """What nobody asks of a future any more is no fault to be told of."""
+    if not done.cancelled():
+        done.exception()
 
 
 def _reply(status: int, body: str, *headers: tuple[str, str]) -> bytes:
