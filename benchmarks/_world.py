@@ -20,13 +20,16 @@ from honcho_actors.privacy import identity
 from honcho_actors.runtime import Memory
 from honcho_actors.sessions.block import Limits, Recalled, made_with, stable
 from honcho_actors.sessions.messages import PersonSnapshot, SessionSnapshot
+from honcho_actors.sessions.shelf import made_of
 from honcho_actors.sessions.snapshots import SnapshotFile
-from honcho_actors.sessions.table import flat
+from honcho_actors.sessions.table import KNOWN, Person, flat
 from honcho_actors.settings import Settings
 
 NOWHERE = "http://127.0.0.1:9"
 """Nobody listens there: turns that are served from snapshots must not need anybody."""
-REPRESENTATION = "## Explicit Observations\n\n" + "[2026-03-02 10:00:00] she restores a clinker dinghy of 1963\n" * 34
+REPRESENTATION = "## Explicit Observations\n\n" + "\n".join(
+    ["[2026-03-02 10:00:00] she restores a clinker dinghy of 1963"] * 34
+)
 """Two kilobytes, as a person of some months has."""
 
 
@@ -135,13 +138,15 @@ def write_snapshots(settings: Settings, sessions: int, *, each: int = 4, rendere
     card, how = ("name: Ines",), made_with(limits) if rendered else ""
     text = stable(Recalled(REPRESENTATION, card), limits) if rendered else ""
     told = stable(Recalled(REPRESENTATION, card, "They spoke of rib 0."), limits) if rendered else ""
+    known: Person = (REPRESENTATION, card, now, KNOWN, (text, "", now, 0, 0.0, 0, settings.epoch, KNOWN))
+    of_them = made_of(known, limits) if rendered else ""
     people, talks = {}, []
     for number in range(sessions):
         who = identity.resolve(request(number, each=each), settings)
         assert isinstance(who, identity.Identity)
         key = flat(who.session)
         whole = told.replace("rib 0.", f"rib {number}.")
-        talks.append(SessionSnapshot(key, f"They spoke of rib {number}.", now, whole, how))
+        talks.append(SessionSnapshot(key, f"They spoke of rib {number}.", now, whole, of_them))
         person = (key[0], key[1], key[2], key[4], key[4])
         people[person] = PersonSnapshot(person, REPRESENTATION, card, now, now, text, how)
     file = SnapshotFile(settings.cache_dir)

@@ -104,7 +104,7 @@ class Shelf:
             made_turn=made_turn,
             limits=limits,
             epoch=settings.epoch,
-            text=kept.text if kept is not None and kept.made_with == _made_of(known, limits) else None,
+            text=kept.text if kept is not None and kept.made_with == made_of(known, limits) else None,
             told=self._told[2] if self._told is not None and self._told[:2] == (known, limits) else None,
         )
         entry.ready = None
@@ -182,7 +182,7 @@ class Shelf:
         self._table.summaries.put(entry.key, entry.summary)
         text = entry.block[STABLE] if entry.block is not None else ""
         known = self._table.persons.get(entry.person)
-        how = _made_of(known, self.limits(settings)) if text and known is not None else ""
+        how = made_of(known, self.limits(settings)) if text and known is not None else ""
         self._save(entry.key, SessionSnapshot(entry.key, entry.summary, 0.0, text, how))
 
     def _save(self, key: tuple[str, ...], snapshot: PersonSnapshot | SessionSnapshot) -> None:
@@ -195,7 +195,7 @@ class Shelf:
             keeper.cast(Unsaved())
 
 
-def _made_of(known: Person, limits: Limits) -> str:
+def made_of(known: Person, limits: Limits) -> str:
     """What a conversation's text depends on beside its summary: a snapshot of it may be older than the person's."""
     how = made_with(limits)
     if not how:

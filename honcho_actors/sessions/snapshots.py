@@ -172,6 +172,7 @@ class SnapshotFile:
             with self._guarded():
                 found = self._connection.execute(query, place).fetchone()
             rows: list[list[Any]] = json.loads(found[0])
+            del found  # half a megabyte, which would lie between what is kept and what comes next
             if not rows:
                 return
             place.update(at=int(rows[-1][-2]), row=int(rows[-1][-1]))
