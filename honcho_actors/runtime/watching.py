@@ -109,8 +109,7 @@ class Warden(ThreadActor):
             self._cell.poll()
             self._gauges()
             free = self._looking.measure()
-            if free is not None:
-                self._meters.state_free_bytes.set(free)
+            self._meters.state_free_bytes.set(float("inf") if free is None else free)  # not known is not full
             self._telling.look()
             self.send_after(LOOK_EVERY, message)
 

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import heapq
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from itertools import islice
 from operator import attrgetter
 from typing import Any, Literal
 
@@ -25,7 +26,7 @@ from honcho_actors.sessions.manager import SessionManager
 from honcho_actors.sessions.messages import Forget, ForgetSaved, Load, Uploaded
 from honcho_actors.sessions.ports import Ports
 from honcho_actors.sessions.serving import Gate, Serving
-from honcho_actors.sessions.table import FLAGS, MADE_AT, RESTORED, STABLE, VOLATILE, Entry, Table, flat
+from honcho_actors.sessions.table import FLAGS, MADE_AT, RESTORED, STABLE, VOLATILE, Entry, Key, Table, flat
 from honcho_actors.sessions.worker import ClientFactory
 from honcho_actors.settings import SettingsCell
 from supervision import ChildSpec, Clock, Ref, Strategy, SupervisionError
@@ -33,6 +34,8 @@ from supervision import ChildSpec, Clock, Ref, Strategy, SupervisionError
 MANAGER = "honcho.sessions"
 READ_SIDE = "honcho.read_side"
 KEEPER = "honcho.snapshots"
+RECENT = 1000
+"""Conversations among which the one that was read last is looked for."""
 HUNG_AFTER = 30.0
 """Seconds that the manager may take over one message before it is given up and replaced."""
 
@@ -134,22 +137,29 @@ class Sessions(Serving):
         self._table.closed = True
 
     def rows(self, limit: int = 1000, *, latest: bool = False) -> tuple[SessionRow, ...]:
-        """The conversations that are held now, in order of admission, or those with the `latest` turns first. From any
-        thread; not for the turn path."""
+        """The conversations that are held now, least recently used first, or those with the `latest` turns first. From
+        any thread; costs by how many it shows, whatever is held; not for the turn path."""
         now = self._now()
-        held = list(self._entries.values())
-        chosen = heapq.nlargest(limit, held, key=attrgetter("touched")) if latest else held[:limit]
+        chosen = self._latest(limit) if latest else self._look(islice(self._entries, limit))
         return tuple(_row(entry, now) for entry in chosen)
 
     def row(self, key: str | None = None, user: str | None = None) -> SessionRow | None:
-        """The one conversation of this key (and remote peer); without a key, the one that was read last. From any
-        thread; looks through the whole table, so not for the turn path."""
-        held = list(self._entries.values())
+        """The one conversation of this key (and remote peer); without a key, the one that was read last, of those with
+        the latest turns. From any thread; not for the turn path."""
         if key is None:
-            found = max((one for one in held if one.block is not None), key=_read_at, default=None)
+            found = max((one for one in self._latest(RECENT) if one.block is not None), key=_read_at, default=None)
         else:
-            found = next((one for one in held if one.key[3] == key and user in (None, one.key[4])), None)
+            keys = (held for held in self._entries if held[3] == key and user in (None, held[4]))
+            found = next(iter(self._look(islice(keys, 1))), None)
         return None if found is None else _row(found, self._now())
+
+    def _latest(self, limit: int) -> list[Entry]:
+        entries = self._entries
+        rest = list(entries.resting.copy())[-limit:]  # in order of use
+        return heapq.nlargest(limit, self._look((*rest, *entries.lively.copy())), key=attrgetter("touched"))
+
+    def _look(self, keys: Iterable[Key]) -> list[Entry]:
+        return [entry for key in keys if (entry := self._entries.look(key)) is not None]
 
     def knows(self, realm: Realm, key: str, user: str | None = None) -> bool:
         """Whether a private conversation of this key is held here, of that remote peer or of anybody. From any thread;
