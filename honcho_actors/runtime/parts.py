@@ -9,6 +9,10 @@ from __future__ import annotations
 import asyncio
 from importlib.metadata import PackageNotFoundError, version
 
+# Whole before `start` returns: `runtime.io` loads the rest of the client on another thread, and the clients of models
+# look for httpx in `sys.modules`, where half of it would break them.
+import httpx  # noqa: F401
+
 from honcho_actors.capture import Capture, Receipt
 from honcho_actors.metrics import Meters
 from honcho_actors.privacy import identity

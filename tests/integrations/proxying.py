@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 import asyncio
-import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
 import anthropic
 import openai
-import uvicorn
 
 from honcho_actors import Memory, TurnRequest
-from honcho_actors.integrations import Turns
-from honcho_actors.integrations.proxy import Naming, Proxy, Upstream
-from honcho_actors.integrations.proxy.serving import listen
+from honcho_actors.integrations.proxy import Naming, Upstream
+from honcho_actors.integrations.proxy.serving import running
 from tests.integrations.driving import Chat, Driver
 from tests.integrations.keeper import House
 from tests.integrations.raw import ChatWire, MessagesWire, RawChat, ResponsesWire, Wire
@@ -23,50 +20,19 @@ from tests.support.stub_model import StubModel
 
 
 class Running:
-    """`with Running(memory, upstream_url) as proxy`: `proxy.url`, `proxy.upstream`."""
+    """`with Running(memory, upstream_url) as proxy`: `proxy.root`, `proxy.url` (with `/v1`), `proxy.upstream`."""
 
     def __init__(self, memory: Memory, upstream: str, naming: Naming | None = None) -> None:
-        self._memory = memory
-        self._to = upstream
-        self._naming = naming or Naming()
+        self.upstream = Upstream(upstream)
+        self._running = running(memory, self.upstream, naming or Naming())
 
     def __enter__(self) -> Running:
-        self._listener = listen("127.0.0.1", 0)
-        self.root = f"http://127.0.0.1:{self._listener.getsockname()[1]}"
+        self.root = self._running.__enter__()
         self.url = self.root + "/v1"
-        self._up = threading.Event()
-        self._thread = threading.Thread(target=lambda: asyncio.run(self._main()), name="proxy", daemon=True)
-        self._thread.start()
-        assert self._up.wait(20)
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._server.should_exit = True
-        self._server.force_exit = True
-        self._thread.join(20)
-        self._listener.close()
-
-    async def _main(self) -> None:
-        self.upstream = Upstream(self._to)
-        with Turns(self._memory, require_user=True) as turns:
-            self.app = Proxy(turns, self.upstream, self._naming)
-            config = uvicorn.Config(
-                self.app,
-                log_level="critical",
-                lifespan="off",
-                ws="none",
-                http="h11",
-                server_header=False,
-                date_header=False,
-                timeout_graceful_shutdown=1,
-            )
-            self._server = uvicorn.Server(config)
-            serving = asyncio.ensure_future(self._server.serve([self._listener]))
-            while not self._server.started:  # noqa: ASYNC110
-                await asyncio.sleep(0.002)
-            self._up.set()
-            await serving
-            self.upstream.close()
+        self._running.__exit__(None, None, None)
 
 
 def headers(request: TurnRequest | None) -> dict[str, str]:

@@ -17,6 +17,8 @@ from tests.support.stub_model import Say, StubModel
 
 LINES = "what about the beds, at length?\nand what about the paths between them?\n"
 
+pytestmark = pytest.mark.timeout(120)
+
 
 @pytest.fixture
 def honcho() -> Iterator[Server]:
@@ -37,7 +39,7 @@ def talk(honcho: Server, folder: Path, *arguments: str, lines: str = LINES, **en
         **environment,
     }
     command = [sys.executable, "-c", code, "chat", "--user", "ann", "--session", "garden", *arguments]
-    done = subprocess.run(command, input=lines, capture_output=True, text=True, env=given, timeout=50, check=False)
+    done = subprocess.run(command, input=lines, capture_output=True, text=True, env=given, timeout=110, check=False)
     assert done.returncode == 0, done.stderr
     return done.stdout
 

@@ -17,11 +17,13 @@ from tests.integrations.test_proxy import ANN_TALKS, ask, chat
 from tests.support.memory_world import Server
 from tests.support.stub_model import StubModel
 
+pytestmark = pytest.mark.timeout(120)
+
 
 def command(*arguments: str) -> subprocess.CompletedProcess[str]:
     code = "import sys; from honcho_actors.cli import main; sys.exit(main())"
     return subprocess.run(
-        [sys.executable, "-c", code, "proxy", *arguments], capture_output=True, text=True, timeout=50, check=False
+        [sys.executable, "-c", code, "proxy", *arguments], capture_output=True, text=True, timeout=110, check=False
     )
 
 

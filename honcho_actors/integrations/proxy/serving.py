@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import asyncio
 import ipaddress
+import queue
 import socket
-from collections.abc import Callable
-from contextlib import closing
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
 from typing import Final
 
 import uvicorn
@@ -27,6 +29,10 @@ GRACE_SECONDS: Final = 5
 MAX_REQUESTS: Final = 2_000
 """At once; more are answered 503 at once."""
 BACKLOG: Final = 2_048
+
+
+NOBODY_ELSE: Final = Naming()
+"""Names by headers, without a token: for a listener that only this machine reaches."""
 
 
 class CannotListen(OSError):
@@ -60,11 +66,48 @@ def serve(
     memory: Memory, upstream: Upstream, naming: Naming, listener: socket.socket, ready: Callable[[str], None]
 ) -> None:
     """Serves until SIGTERM or SIGINT. `ready` gets the address when it listens. Blocks; the main thread."""
-    asyncio.run(_serve(memory, upstream, naming, listener, ready))
+    asyncio.run(_serve(memory, upstream, naming, listener, lambda server: ready(_url(listener))))
+
+
+@contextmanager
+def running(
+    memory: Memory, upstream: Upstream, naming: Naming = NOBODY_ELSE, *, host: str = "127.0.0.1", port: int = 0
+) -> Iterator[str]:
+    """Serves on a thread of its own for as long as the block lasts; gives the address. Raises `CannotListen`."""
+    listener = listen(host, port)
+    servers: queue.SimpleQueue[uvicorn.Server | None] = queue.SimpleQueue()
+
+    def work() -> None:
+        try:
+            asyncio.run(_serve(memory, upstream, naming, listener, servers.put))
+        finally:
+            servers.put(None)
+
+    thread = threading.Thread(target=work, name="honcho-proxy", daemon=True)
+    thread.start()
+    server = servers.get()
+    try:
+        if server is None:
+            raise CannotListen("the proxy ended as it began")
+        yield _url(listener)
+    finally:
+        if server is not None:
+            server.should_exit = True
+        thread.join(GRACE_SECONDS + 5.0)
+        listener.close()
+
+
+def _url(listener: socket.socket) -> str:
+    host, port = listener.getsockname()[:2]
+    return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
 
 
 async def _serve(
-    memory: Memory, upstream: Upstream, naming: Naming, listener: socket.socket, ready: Callable[[str], None]
+    memory: Memory,
+    upstream: Upstream,
+    naming: Naming,
+    listener: socket.socket,
+    started: Callable[[uvicorn.Server], object],
 ) -> None:
     store = histories(memory.settings)
     with closing(store), Turns(memory, require_user=True, replays=Replays(store)) as turns:
@@ -88,8 +131,7 @@ async def _serve(
         while not server.started and not serving.done():  # noqa: ASYNC110 (uvicorn offers no event)
             await asyncio.sleep(0.005)
         if server.started:
-            host, port = listener.getsockname()[:2]
-            ready(f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}")
+            started(server)
         try:
             await serving
         finally:
