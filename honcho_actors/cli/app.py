@@ -85,6 +85,18 @@ def serve(
     return command(stdio=stdio, state_dir=state_dir, as_json=as_json)
 
 
+@app.command(epilog="Example: honcho-actors bench --delay 0.05")
+def bench(
+    turns: Annotated[int, typer.Option(help="Warm turns that are timed.", min=10, max=1_000_000)] = 5_000,
+    delay: Annotated[float, typer.Option(help="Seconds that the embedded server takes for a request.", min=0)] = 0.2,
+    as_json: AsJson = False,
+) -> int:
+    """What a turn costs on this machine: cold, warm, a known person's new conversation; handing over and delivery."""
+    from honcho_actors.cli.bench import bench as command
+
+    return command(turns=turns, delay=delay, as_json=as_json)
+
+
 @app.command(epilog="Example: honcho-actors local --port 8000 --data ./honcho-data")
 def local(
     port: Annotated[int, typer.Option(help="Port on 127.0.0.1; 0 picks a free one.", min=0, max=65535)] = 8000,
@@ -125,6 +137,26 @@ def proxy(
         user_field=user_field,
         state_dir=state_dir,
         as_json=as_json,
+    )
+
+
+@app.command(epilog="Example: honcho-actors mcp --session garden --user ann")
+def mcp(
+    session: Annotated[str | None, typer.Option(help="The conversation's key, where no header gives one.")] = None,
+    user: Annotated[str | None, typer.Option(help="The person, where no header names one.")] = None,
+    http: Annotated[bool, typer.Option("--http", help="Streamable HTTP instead of stdio.")] = False,
+    host: Annotated[str, typer.Option(help="Where it listens.")] = "127.0.0.1",
+    port: Annotated[int, typer.Option(help="Its port; 0 picks a free one.", min=0, max=65535)] = 8487,
+    token_file: Annotated[
+        Path | None, typer.Option(help="The token of HTTP requests.", show_default="mcp-token in the state directory")
+    ] = None,
+    state_dir: StateDir = None,
+) -> int:
+    """Memory's tools over the Model Context Protocol, until its host goes away."""
+    from honcho_actors.cli.mcp import mcp as command
+
+    return command(
+        session=session, user=user, http=http, host=host, port=port, token_file=token_file, state_dir=state_dir
     )
 
 

@@ -531,3 +531,14 @@ def test_half_a_character_is_no_reason_to_fail(inside: Command, running: Run, se
         for how in ((), ("--json",)):
             finished = inside(verb, *(("--count", "1") if verb == "top" else ()), *how, *given)
             assert "half " in finished.stdout, (verb, how, finished.stderr)
+
+
+def test_bench_measures_this_machine_and_leaves_nothing_behind(inside: Command, tmp_path: Path) -> None:
+    scratch = tmp_path / "scratch"
+    scratch.mkdir()
+    finished = inside("bench", "--turns", "50", "--delay", "0.01", "--json", TMPDIR=str(scratch))
+    shown = json.loads(finished.stdout)
+    assert shown["delivered"] is True
+    assert shown["cold_ms"] >= 10.0
+    assert {"start_ms", "known_person_ms", "warm_p50_us", "warm_p99_us", "capture_p50_us", "delivered_s"} <= set(shown)
+    assert list((tmp_path / "home").glob("**/outbox.db")) == []
