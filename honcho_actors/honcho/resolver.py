@@ -47,6 +47,7 @@ class Resolver:
         self._lookup = lookup
         self._queue: SimpleQueue[tuple[str, int, asyncio.AbstractEventLoop] | None] = SimpleQueue()
         self._threads = 0
+        self._closed = False
         self._asked_at: dict[tuple[str, int], float] = {}
         self._pending: dict[tuple[str, int], asyncio.Future[list[Address]]] = {}
         self._answers: dict[tuple[str, int], tuple[float, list[Address]]] = {}
@@ -79,7 +80,11 @@ class Resolver:
             self._answers[host, port] = (known[0], [address, *rest])
 
     def close(self) -> None:
-        """Ends the threads that answer; one that is stuck is a daemon and ends with the process."""
+        """Ends the threads that answer; one that is stuck is a daemon and ends with the process. Whoever asks
+        afterwards is refused."""
+        if self._closed:
+            return
+        self._closed = True
         for _ in range(self._threads):
             self._queue.put(None)
         for pending in self._pending.values():
@@ -89,6 +94,8 @@ class Resolver:
         self._asked_at.clear()
 
     def _ask(self, key: tuple[str, int], loop: asyncio.AbstractEventLoop) -> asyncio.Future[list[Address]]:
+        if self._closed:
+            raise ResolveError("the client is closed")
         pending = self._pending.get(key)
         now = loop.time()
         stuck = pending is not None and now - self._asked_at[key] > STUCK_AFTER

@@ -12,6 +12,7 @@ import contextlib
 import os
 import threading
 from collections.abc import Awaitable, Callable, Mapping
+from functools import partial
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final, cast
 
@@ -105,7 +106,8 @@ class Clients:
         self._client: HonchoClient | None = None
         self._limits_of: Settings | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
-        self._holder: asyncio.Task[None] | None = None
+        self._held: dict[asyncio.AbstractEventLoop, tuple[HonchoClient, asyncio.Task[None]]] = {}
+        """A loop that was given up and one that took its place may both ask for a while: each has its own."""
 
     def for_server(self, server_id: str) -> HonchoClient | None:
         """The client of this loop if it talks to that server now; None when the settings in force name another."""
@@ -117,22 +119,31 @@ class Clients:
     def __call__(self) -> HonchoClient:
         """The client of the loop that runs here."""
         loop = asyncio.get_running_loop()
-        client = self._client
         settings = self._cell.current
-        if client is None or self._loop is not loop:
+        held = self._held.get(loop)
+        if held is None:
             from honcho_actors.honcho.client import HonchoClient
             from honcho_actors.honcho.limiter import Limiter
 
             limiter = Limiter(settings.max_concurrent_requests, settings.requests_per_second)
             client = HonchoClient(self._endpoint, limiter=limiter, meters=self._meters, reread=self._cell.poll)
-            self._client, self._loop = client, loop
-            self._holder = holder = loop.create_task(_closed_with_loop(client))
-            _held.add(holder)
-            holder.add_done_callback(_held.discard)
-        elif settings is not self._limits_of:
+            holder = loop.create_task(_for_ever())
+            self._held[loop] = client, holder
+            holder.add_done_callback(partial(self._let_go, loop, client))
+            self._client, self._loop, self._limits_of = client, loop, settings
+            return client
+        client = held[0]
+        if loop is self._loop and settings is not self._limits_of:
             client.limiter.change(settings.max_concurrent_requests, settings.requests_per_second)
-        self._limits_of = settings
+            self._limits_of = settings
         return client
+
+    def _let_go(self, loop: asyncio.AbstractEventLoop, client: HonchoClient, holder: object) -> None:
+        """The loop ends, however that comes about, or the client was closed: on the loop, since no other thread may."""
+        self._held.pop(loop, None)
+        client.limiter.close()
+        client.transport.abort_all()
+        client.resolver.close()
 
     def status(self) -> dict[str, Any]:
         """Counts of the present client; empty before the first request."""
@@ -151,11 +162,12 @@ class Clients:
 
     async def aclose(self) -> None:
         """Closes the client of this loop, and no other's."""
-        if self._loop is asyncio.get_running_loop() and self._holder is not None:
-            client, self._client, holder = self._client, None, self._holder
-            self._holder = None
-            if client is not None:
-                await client.aclose()
+        held = self._held.get(asyncio.get_running_loop())
+        if held is not None:
+            client, holder = held
+            if self._client is client:
+                self._client = None
+            await client.aclose()
             holder.cancel()
 
 
@@ -178,18 +190,8 @@ class _Coming:
         return wait_and_ask
 
 
-_held: set[asyncio.Task[None]] = set()
-"""A loop refers to its tasks weakly: without this, a client's holder on a loop that was given up would be collected."""
-
-
-async def _closed_with_loop(client: HonchoClient) -> None:
-    """Holds a client until its loop ends, however that comes about, and drops what it holds: no other thread may."""
-    try:
-        await asyncio.Event().wait()
-    finally:
-        client.limiter.close()
-        client.transport.abort_all()
-        client.resolver.close()
+async def _for_ever() -> None:
+    await asyncio.Event().wait()
 
 
 class IoLoop(TaskActor):

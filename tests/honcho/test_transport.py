@@ -20,7 +20,7 @@ import pytest
 
 from honcho_actors.honcho.client import HonchoClient, OutMessage
 from honcho_actors.honcho.outcomes import Call, FailureKind, Ok
-from honcho_actors.honcho.resolver import Address, Resolver, system_lookup
+from honcho_actors.honcho.resolver import Address, ResolveError, Resolver, system_lookup
 from tests.support.calls import client, endpoint, failure, read_context, text, value, within
 from tests.support.stub_honcho import Answer, Raw, Said, Seen, StubHoncho
 
@@ -495,3 +495,19 @@ async def test_https_is_spoken_checked_and_kept_alive(certificate: Path) -> None
         assert "CERTIFICATE_VERIFY_FAILED" in refused.detail
     server.close()
     await server.wait_closed()
+
+
+async def test_a_resolver_that_was_closed_starts_no_thread_for_whoever_asks_it_still() -> None:
+    asked: list[str] = []
+
+    def lookup(host: str, port: int) -> Iterable[Address]:
+        asked.append(host)
+        return [(socket.AF_INET, ("127.0.0.1", port))]
+
+    honcho = HonchoClient(endpoint("http://honcho.internal"), resolver=Resolver(lookup))
+    await honcho.aclose()
+    before = set(threading.enumerate())
+    with pytest.raises(ResolveError):
+        await honcho.resolver.resolve("honcho.internal", 80)
+    honcho.resolver.close()
+    assert (asked, set(threading.enumerate()) - before) == ([], set())
