@@ -102,11 +102,12 @@ def local(
     port: Annotated[int, typer.Option(help="Port on 127.0.0.1; 0 picks a free one.", min=0, max=65535)] = 8000,
     data: Annotated[Path | None, typer.Option(help="Directory of its database; default: a temporary one.")] = None,
     delay: Annotated[float, typer.Option(help="Seconds added to every request.", min=0)] = 0.0,
+    as_json: AsJson = False,
 ) -> int:
     """Runs the embedded Honcho-compatible server. It stores and searches, and derives nothing without a model."""
     from honcho_actors.cli.local import local as command
 
-    return command(port=port, data=data, delay=delay)
+    return command(port=port, data=data, delay=delay, as_json=as_json)
 
 
 Timeout = Annotated[float, typer.Option(help="Total seconds for the one request.", min=0.1, max=600.0)]

@@ -9,6 +9,7 @@ import argparse
 import asyncio
 import fcntl
 import ipaddress
+import json
 import logging
 import os
 import signal
@@ -55,6 +56,7 @@ def _arguments(argv: list[str] | None) -> argparse.Namespace:
     parser.add_argument("--model-timeout", type=float, default=60.0, metavar="SECONDS")
     parser.add_argument("--model-retry", type=float, default=5.0, metavar="SECONDS", help="before a failed call again")
     parser.add_argument("--no-derive", action="store_true", help="conclude and summarise nothing")
+    parser.add_argument("--json", action="store_true", help="say the URL as one JSON value")
     parser.add_argument("--verbose", action="store_true", help="log requests to standard error")
     return parser.parse_args(argv)
 
@@ -110,19 +112,19 @@ def _is_local(host: str) -> bool:
         return host == "localhost"
 
 
-def _announce(url: str, ready_file: Path | None) -> None:
-    print(url, flush=True)
+def _announce(url: str, ready_file: Path | None, as_json: bool) -> None:
+    print(json.dumps({"url": url, "pid": os.getpid()}) if as_json else url, flush=True)
     if ready_file is not None:
         partial = ready_file.with_name(ready_file.name + ".part")
         partial.write_text(url + "\n", encoding="utf-8")
         partial.replace(ready_file)
 
 
-async def _serve(options: Options, listener: socket.socket, ready_file: Path | None, verbose: bool) -> None:
+async def _serve(options: Options, listener: socket.socket, given: argparse.Namespace) -> None:
     config = uvicorn.Config(
         build(options),
-        log_level="info" if verbose else "warning",
-        access_log=verbose,
+        log_level="info" if given.verbose else "warning",
+        access_log=given.verbose,
         timeout_graceful_shutdown=GRACE_SECONDS,
         server_header=True,
     )
@@ -131,7 +133,7 @@ async def _serve(options: Options, listener: socket.socket, ready_file: Path | N
     while not server.started and not serving.done():  # noqa: ASYNC110 (uvicorn offers no event)
         await asyncio.sleep(0.005)
     if server.started:
-        _announce(_url(listener), ready_file)
+        _announce(_url(listener), given.ready_file, given.json)
     await serving
 
 
@@ -155,7 +157,7 @@ def main(argv: list[str] | None = None) -> int:
     # uvicorn raises the signal that stopped it once more when it is done; the second time it must not kill.
     signal.signal(signal.SIGTERM, lambda *_: None)
     try:
-        asyncio.run(_serve(options, listener, given.ready_file, given.verbose))
+        asyncio.run(_serve(options, listener, given))
     except KeyboardInterrupt:
         pass
     finally:

@@ -91,9 +91,9 @@ class TestLocal:
         sentence(command("local", "--port", "0", "--data", str(tmp_path / "file" / "data")), 2)
 
     def test_it_serves_until_it_is_told_to_end(self, begin: Begin, tmp_path: Path) -> None:
-        process = begin("local", "--port", "0", "--data", str(tmp_path / "data"))
-        assert process.stdout is not None
-        assert process.stdout.readline().startswith("http://127.0.0.1:")
+        process = begin("local", "--json", "--port", "0", "--data", str(tmp_path / "data"))
+        said = hello(process)
+        assert (said["pid"], said["url"].startswith("http://127.0.0.1:")) == (process.pid, True)
         process.send_signal(signal.SIGTERM)
         assert process.wait(20) == 0
 
