@@ -9,6 +9,7 @@ thread may record; nothing here blocks, logs or raises.
 from __future__ import annotations
 
 import itertools
+import time
 import weakref
 from collections.abc import Iterator, Sequence
 from typing import Final, Generic, TypeVar
@@ -94,11 +95,32 @@ class Family(Generic[M]):
         return iter(tuple(self._children))
 
 
+class Runs:
+    """When each kind of background work last ended, and what last went wrong with it: for `status`. Any thread."""
+
+    def __init__(self) -> None:
+        self._seen: dict[str, tuple[float, str, float | None]] = {}
+
+    def ended(self, work: str, error: str = "") -> None:
+        """`work` has ended now; `error` is a word of a closed set, "" when all was well."""
+        now = time.time()
+        before = self._seen.get(work, (now, "", None))
+        self._seen[work] = (now, error, now) if error else (now, before[1], before[2])
+
+    def shown(self) -> dict[str, dict[str, float | str | None]]:
+        """By kind of work: `last_run`, `last_error` (None: never), `last_error_at`; times as Unix seconds."""
+        return {
+            work: {"last_run": ran, "last_error": error or None, "last_error_at": at}
+            for work, (ran, error, at) in sorted(self._seen.copy().items())
+        }
+
+
 class Meters:
     """Every metric of a runtime. Two runtimes on one registry share one `Meters` (see `on`)."""
 
     def __init__(self, registry: CollectorRegistry | None = None) -> None:
         self.registry = CollectorRegistry() if registry is None else registry
+        self.runs = Runs()
         self.collectors: list[MetricWrapperBase] = []
         """Every metric of ours, in the order of declaration; what a scrape shows."""
 

@@ -233,6 +233,7 @@ class Sweeper(TaskActor):
         if watched is not None:
             self.demonitor(watched[1])
         self._condition(report)
+        self._core.ports.meters.runs.ended("delivery", report.why if report.waits_for_server else "")
         if report.again is not None and report.why and len(self._core.waiting) < dispatch.REMEMBERED:
             self._core.waiting[report.conversation] = report.why
         await self._step(
@@ -336,8 +337,9 @@ class Sweeper(TaskActor):
         try:
             await self._retain()
             await self._compact()
-        except StoreFailed:
-            pass  # said by the writer already; the next sweep tries again
+            self._core.ports.meters.runs.ended("sweep")
+        except StoreFailed as failed:  # said by the writer already; the next sweep tries again
+            self._core.ports.meters.runs.ended("sweep", failed.reason.value)
         finally:
             self._sweeping = False
 

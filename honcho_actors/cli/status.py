@@ -146,8 +146,17 @@ def _say(process: Attached, settings: Settings, shown: Mapping[str, Any], asked:
             f"{key} {word(value)}" for key, value in shown[name].items() if not isinstance(value, (dict, list))
         )
         out.say(f"  {name:<10} {flat or '-'}")
+    ran = [_ran(name, one) for name, one in shown.get("workers", {}).items()]
+    out.say(f"  {'workers':<10} {'; '.join(ran) or '-'}")
     for problem in shown["problems"]:
         out.say(f"  {'problem':<10} {problem}")
+
+
+def _ran(name: str, one: Mapping[str, Any]) -> str:
+    """When a kind of work last ended and what last went wrong with it."""
+    line = f"{name} {moment(one['last_run'])}"
+    error = one.get("last_error")
+    return f"{line} (last error {error} {moment(one['last_error_at'])})" if error else line
 
 
 def moment(seconds: float) -> str:

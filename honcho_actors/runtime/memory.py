@@ -369,6 +369,7 @@ class Memory:
             tree.rows() if tree is not None else (),
             tree.endpoints() if tree is not None else {"metrics": None, "admin": None},
             tuple(problems),
+            self._meters.runs.shown(),
             shown(condition, self._clock.now(), time.time()),
         )
 

@@ -33,6 +33,8 @@ class Status:
     tree: tuple[Mapping[str, Any], ...] = ()
     endpoints: Mapping[str, Any] = field(default_factory=lambda: _NOTHING)
     problems: tuple[str, ...] = ()
+    workers: Mapping[str, Any] = field(default_factory=lambda: _NOTHING)
+    """By kind of background work: when it last ended, and what last went wrong with it."""
     degraded: Mapping[str, Any] = field(default_factory=lambda: ALL_WELL)
     """`since` (None: it is not) and `causes`: cause (a word of `Cause`), text, fix, since; gravest first."""
 

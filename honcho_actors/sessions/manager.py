@@ -268,6 +268,7 @@ class SessionManager(ThreadActor):
         self._flights.end(flight.job.number)
         self._ports.spend.give_back(flight.reserved - 1)
         self._meters.refresh.labels(flight.job.layer, outcome).inc()
+        self._meters.runs.ended(flight.job.layer.value, outcome)
         if isinstance(flight.job, BaseJob):
             self._read_failed(reason)
             for entry in flight.entries:
@@ -282,6 +283,7 @@ class SessionManager(ThreadActor):
             else:
                 outcome = "ok" if done.known else "nothing_known"
             self._meters.refresh.labels(job.layer, outcome).inc()
+            self._meters.runs.ended(job.layer.value, "" if done.failure is None else outcome)
             took = max(0.0, self.clock.now() - flight.started)
             self._meters.refresh_duration.labels(job.layer).observe(took, done.exemplar)
         for entry in flight.entries:

@@ -95,6 +95,11 @@ class TestAnOutage:
         assert Cause.BREAKER_OPEN in memory.context(ask("new", "stranger"), 0.0).degraded
         assert Cause.BREAKER_OPEN in memory.context(ask("another")).degraded, "a known person's new conversation"
         assert "fails repeatedly" in memory.status().health
+        ran = memory.status().as_dict()["workers"]["base"]
+        assert (ran["last_error"], ran["last_error_at"] <= ran["last_run"]) in [
+            ("failed", True),
+            ("breaker_open", True),
+        ]
 
         server.remote.statuses.clear()
 
