@@ -27,7 +27,6 @@ C = TypeVar("C")
 
 log = logging.getLogger("honcho_actors.integrations")
 
-_HELD: Final = "_honcho_held"
 _TAP: Final = "_honcho_tap"
 
 
@@ -150,68 +149,68 @@ def _options(step: Step, turn: OpenTurn, more: dict[str, Any]) -> dict[str, Any]
     return {**more, "options": options}
 
 
-def _post(self: Any, path: str, *, body: Any = None, stream_cls: Any = None, **more: Any) -> Any:
-    held: Held = getattr(self, _HELD)
-    plain = super(type(self), self).post
-    step = held.step(path, body)
-    if step is None:
-        return plain(path, body=body, stream_cls=stream_cls, **more)
-    said, since, first = step.words
-    turn = held.turns.meet(step.request, said, since, first=first)
-    if not turn.known:
-        return plain(path, body=body, stream_cls=stream_cls, **more)
-    try:
-        more = _options(step, turn, more)
-        return plain(path, body=with_memory(step, turn, body), stream_cls=_tapped(stream_cls), **more)
-    except BaseException:
-        turn.finish(None)
-        raise
-
-
-async def _apost(self: Any, path: str, *, body: Any = None, stream_cls: Any = None, **more: Any) -> Any:
-    held: Held = getattr(self, _HELD)
-    plain = super(type(self), self).post
-    step = held.step(path, body)
-    if step is None:
-        return await plain(path, body=body, stream_cls=stream_cls, **more)
-    said, since, first = step.words
-    turn = await held.turns.ameet(step.request, said, since, first=first)
-    if not turn.known:
-        return await plain(path, body=body, stream_cls=stream_cls, **more)
-    try:
-        more = _options(step, turn, more)
-        return await plain(path, body=with_memory(step, turn, body), stream_cls=_tapped(stream_cls), **more)
-    except BaseException:
-        turn.finish(None)
-        raise
-
-
-def _copy(self: Any, *args: Any, **changed: Any) -> Any:
-    made = super(type(self), self).copy(*args, **changed)
-    if type(made) is not type(self):
-        made.__class__ = type(self)
-    setattr(made, _HELD, getattr(self, _HELD))
-    return made
-
-
-_classes: dict[type, type] = {}
-_streams: dict[Any, Any] = {}
-
-
 def remembering(client: C, turns: Turns, request: TurnRequest | None, *, is_async: bool) -> C:
-    """A copy of the client that remembers."""
-    kind = type(client)
-    ours = _classes.get(kind)
-    if ours is None:
-        ours = type(
-            kind.__name__, (kind,), {"post": _apost if is_async else _post, "copy": _copy, "with_options": _copy}
-        )
-        ours.__module__ = kind.__module__
-        ours = _classes.setdefault(kind, ours)
-    copied: Any = cast(Any, client).copy()
-    copied.__class__ = ours
-    setattr(copied, _HELD, Held(turns, request))
-    return cast(C, copied)
+    """A copy of the client that remembers, and whose copies do."""
+    copied: C = cast(Any, client).copy()
+    return _equipped(copied, Held(turns, request), is_async)
+
+
+def _equipped(client: C, held: Held, is_async: bool) -> C:
+    """Gives this one client our `post`, and a `copy` that does the same. Its class stays what it was: the clients ask
+    for it when they look for credentials."""
+    own: Any = client
+    for name in ("post", "copy", "with_options"):
+        vars(own).pop(name, None)
+    plain_copy = own.copy
+
+    def copy(*args: Any, **changed: Any) -> Any:
+        return _equipped(plain_copy(*args, **changed), held, is_async)
+
+    own.post = _apost(held, own.post) if is_async else _post(held, own.post)
+    own.copy = own.with_options = copy
+    return client
+
+
+def _post(held: Held, plain: Callable[..., Any]) -> Callable[..., Any]:
+    def post(path: str, *, body: Any = None, stream_cls: Any = None, **more: Any) -> Any:
+        step = held.step(path, body)
+        if step is None:
+            return plain(path, body=body, stream_cls=stream_cls, **more)
+        said, since, first = step.words
+        turn = held.turns.meet(step.request, said, since, first=first)
+        if not turn.known:
+            return plain(path, body=body, stream_cls=stream_cls, **more)
+        try:
+            more = _options(step, turn, more)
+            return plain(path, body=with_memory(step, turn, body), stream_cls=_tapped(stream_cls), **more)
+        except BaseException:
+            turn.finish(None)
+            raise
+
+    return post
+
+
+def _apost(held: Held, plain: Callable[..., Any]) -> Callable[..., Any]:
+    async def post(path: str, *, body: Any = None, stream_cls: Any = None, **more: Any) -> Any:
+        step = held.step(path, body)
+        if step is None:
+            return await plain(path, body=body, stream_cls=stream_cls, **more)
+        said, since, first = step.words
+        turn = await held.turns.ameet(step.request, said, since, first=first)
+        if not turn.known:
+            return await plain(path, body=body, stream_cls=stream_cls, **more)
+        try:
+            more = _options(step, turn, more)
+            return await plain(path, body=with_memory(step, turn, body), stream_cls=_tapped(stream_cls), **more)
+        except BaseException:
+            turn.finish(None)
+            raise
+
+    return post
+
+
+_streams: dict[Any, Any] = {}
+"""The class of streams with a place for a tap, for each class of streams."""
 
 
 def _tapped(stream_cls: Any) -> Any:
