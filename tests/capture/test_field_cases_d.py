@@ -8,7 +8,6 @@ import os
 import subprocess
 import sys
 import threading
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -287,7 +286,5 @@ def test_case_38_every_way_of_ending_leaves_the_threads_that_were_there_before(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, end: Any
 ) -> None:
     before = set(threading.enumerate())
-    began = time.monotonic()
     end(tmp_path, monkeypatch)
     assert until(lambda: set(threading.enumerate()) <= before, PATIENCE), set(threading.enumerate()) - before
-    assert time.monotonic() - began < 2 * PATIENCE
