@@ -11,7 +11,8 @@ from urllib.parse import urlencode, urlsplit
 
 from honcho_actors.ops.announcement import find
 
-WITHIN: Final = 3.0
+WITHIN: Final = 5.0
+"""Seconds that a running process gets for an answer: one that is hogged needs more than one that is idle."""
 
 
 @dataclass(frozen=True, slots=True)
