@@ -67,6 +67,8 @@ class Server:
                 return Said({"items": [MESSAGE] if some else [], "total": 1, "page": 1, "size": 20, "pages": 1})
             case ("POST", "list"):
                 return Said({"items": rows, "total": len(rows), "page": 1, "size": 50, "pages": 1})
+            case ("POST", "messages"):
+                return Said([{**MESSAGE, "id": f"m{n}"} for n, _ in enumerate(seen.json()["messages"])], 201)
             case ("POST", "conclusions"):
                 return Said([FACT], 201)
             case ("DELETE", _):

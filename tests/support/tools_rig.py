@@ -77,7 +77,7 @@ def runtime(folder: Path, base_url: str | None, **changed: Any) -> Iterator[Memo
     try:
         yield memory
     finally:
-        memory.close(2.0)
+        memory.close(10.0)
 
 
 def tool(memory: Memory, name: str) -> Tool:
