@@ -72,19 +72,24 @@ class Receipt:
         return self.until(ReceiptState.ACCEPTED).__await__()
 
     def advance(self, state: ReceiptState, reason: str = "") -> bool:
-        """For the room's own use: moves forward and answers who waits. False when it was there already, or is final."""
-        if self.state in FINAL_STATES or _REACHED[state] <= _REACHED[self.state]:
-            return False
-        self.reason = reason
-        self.state = state
+        """For the room's own use: moves forward and answers who waits. False when it was there already, or is final.
+
+        Whoever was told by a writer that had been given up did not hear it: who waits for what has been reached is
+        answered again, whether or not it moves now.
+        """
+        moves = self.state not in FINAL_STATES and _REACHED[state] > _REACHED[self.state]
+        if moves:
+            self.reason = reason
+            self.state = state
         watched = self._watched
         if watched:
-            reached = _REACHED[state]
+            reached = _REACHED[self.state]
             for entry in list(watched):
                 if entry[0] <= reached:
-                    entry[1].resolve(state)
-                    watched.remove(entry)
-        return True
+                    entry[1].resolve(self.state)
+                    if entry[1].resolved and entry in watched:
+                        watched.remove(entry)
+        return moves
 
     def _waiter(self, state: ReceiptState, timeout: float | None) -> Waiter[ReceiptState] | None:
         wanted = _REACHED[state]

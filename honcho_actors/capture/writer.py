@@ -351,15 +351,13 @@ class OutboxWriter(ThreadActor):
             self._dirty = False
             if self._core.flushes:
                 self._answer_flushes(connection)
-            watched = [
-                batch_id
-                for batch_id, receipt in list(core.receipts.items())
-                if receipt.awaited and receipt.state is ReceiptState.ACCEPTED
-            ]
+            awaited = {batch_id: receipt for batch_id, receipt in list(core.receipts.items()) if receipt.awaited}
+            for receipt in awaited.values():
+                receipt.advance(receipt.state)  # what a predecessor that was given up said was not heard
+            watched = [batch_id for batch_id, receipt in awaited.items() if receipt.state is ReceiptState.ACCEPTED]
             for batch_id, (state, reason) in retaining.states(connection, watched[:500]).items():
-                receipt = core.receipts.get(batch_id)
-                if state and receipt is not None:
-                    receipt.advance(final_state(state), reason)
+                if state:
+                    awaited[batch_id].advance(final_state(state), reason)
         except (StoreFailed, sqlite3.Error) as failed:
             reason = failed.reason if isinstance(failed, StoreFailed) else store.reason_of(failed)
             if reason is StoreReason.CORRUPT:
