@@ -6,7 +6,7 @@ PY      = $(VENV)/bin/python
 # Two workers: most tests wait for clocks, sockets and processes. A file stays on one worker.
 SUITE   = -q -n 2 --dist loadfile
 
-.PHONY: demo test test-all test-system lint bench conformance stress seeds contract kill soak fuzz proxy-load lock clean setup setup-dev
+.PHONY: demo test test-all test-system lint bench conformance stress seeds contract kill soak exits fuzz proxy-load lock clean setup setup-dev
 
 setup: $(VENV)/.run
 setup-dev: $(VENV)/.dev
@@ -58,6 +58,15 @@ kill: setup-dev
 # 100,000 reply bodies at the client (two minutes); a share of them is in `make test`.
 fuzz: setup-dev
 	@HONCHO_FUZZ_BODIES=100000 $(PY) -m pytest $(SUITE) tests/honcho/test_fuzz.py
+
+# Ten minutes of every fault at once over 5,000 conversations: prints how often each fired, fails when one fired fewer than
+# 20 times, when a turn came back late, or when anything is left over (a share, a minute, is in `make test`).
+soak: setup-dev
+	@$(PY) -m tests.soak
+
+# 200 processes leaving in every state that a process can leave in, eight at a time (each state once in `make test`).
+exits: setup-dev
+	@$(PY) -m tests.life.exits
 
 # All 229 rows of the OTP table by id, on threads, on the loop and in the simulator; fails when a row that applies did not pass.
 conformance: setup-dev
