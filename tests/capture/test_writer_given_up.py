@@ -9,6 +9,7 @@ from typing import Any, cast
 import pytest
 
 from honcho_actors.model import ReceiptState
+from supervision import Ref
 from tests.support.capture_rig import Rig, turn
 from tests.support.memory_world import until
 
@@ -38,7 +39,7 @@ def test_whoever_waits_for_a_turn_is_answered_by_the_successor(workspace: str, s
         held = core.submit(hold(second), in_order=True)
         first.set()
         assert inside.wait(20.0)
-        writer = cast(Any, core.writer)
+        writer = cast("Ref[Any]", core.writer)
         if killed == "after it has committed":  # its announcements are what nobody hears
             receipt_advance = type(receipt).advance
 

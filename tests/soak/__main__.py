@@ -50,8 +50,8 @@ READ_BACK: Final = 40
 
 @dataclass(frozen=True, slots=True)
 class Size:
-    """How long, how many conversations, and how often each fault fires at least. `settle`: seconds until all that was
-    accepted is delivered and everything is at rest."""
+    """How long, how many conversations, and how often each fault fires at least. `settle`: seconds within which all
+    that was accepted is delivered and everything is at rest; a breaker may have opened for one minute and a quarter."""
 
     seconds: float
     sessions: int
@@ -59,8 +59,8 @@ class Size:
     settle: float
 
 
-WHOLE = Size(seconds=500.0, sessions=5000, least=20, settle=75.0)
-SHARE = Size(seconds=40.0, sessions=400, least=3, settle=60.0)
+WHOLE = Size(seconds=480.0, sessions=5000, least=20, settle=100.0)
+SHARE = Size(seconds=40.0, sessions=400, least=3, settle=100.0)
 """In `make test`: a twelfth of the time, so a twelfth of the faults would do; it takes two more."""
 
 

@@ -22,8 +22,8 @@ BUDGETS: Final = (0.08, 0.15, 0.3, 0.6)
 PAUSE: Final = 0.45
 """Seconds between two turns of one caller, on average."""
 WAKES: Final = 2
-"""How often a turn that waits must be given a processor where a plain wait is given it once: to be answered, and to hand
-the answer on."""
+"""How often a turn that waits must be given a processor where a plain wait is given it once: to be answered, and to
+hand the answer on."""
 GRAIN: Final = 0.01
 """Seconds that are below what two threads of an interpreter can tell apart."""
 SPEAKS: Final = 0.4
