@@ -47,6 +47,8 @@ class Keeper(Remote):
             return Said({})
         if parts[-1] == "chat" and parts[4] in self.about:
             return Said({"content": self.about[parts[4]]})
+        if parts[-1] == "card":
+            return Said({"peer_card": self.persons[parts[4]][1] if parts[4] in self.persons else None})
         if parts[-1] == "list":
             return Said({"items": [], "total": 0, "page": 1, "size": 50, "pages": 0})
         return await super().__call__(seen)

@@ -14,6 +14,7 @@ import json
 import threading
 from collections.abc import AsyncIterator, Callable, Iterator
 from dataclasses import dataclass, field
+from itertools import count
 from typing import Any
 
 
@@ -60,7 +61,7 @@ class Asked:
 class Say:
     """What the model does. `text` streams word by word, `pace` seconds apart. `hold`: it stops after so many events
     (-1: before it says anything) until `StubModel.release` is set or the client hangs up. `cut`: the connection breaks
-    after so many events. `status` other than 200 is an error with the text as its message."""
+    after so many events. `status` other than 200 is an error with the text as its message. `number`: makes its ids."""
 
     text: str | None = None
     call: tuple[str, dict[str, Any]] | None = None
@@ -69,6 +70,7 @@ class Say:
     hold: int | None = None
     cut: int | None = None
     headers: dict[str, str] = field(default_factory=dict)
+    number: int = field(default_factory=count(1).__next__)
 
 
 Script = Callable[[Asked], Say]
@@ -263,7 +265,7 @@ def _chat(say: Say) -> dict[str, Any]:
     message: dict[str, Any] = {"role": "assistant", "content": say.text, "refusal": None}
     if say.call:
         function = {"name": say.call[0], "arguments": json.dumps(say.call[1])}
-        message["tool_calls"] = [{"id": "call_1", "type": "function", "function": function}]
+        message["tool_calls"] = [{"id": f"call_{say.number}", "type": "function", "function": function}]
     reason = "tool_calls" if say.call else "stop"
     choice = {"index": 0, "message": message, "finish_reason": reason, "logprobs": None}
     base = {"id": "chatcmpl-1", "object": "chat.completion", "created": TIME, "model": "stub"}
@@ -281,7 +283,9 @@ def _chat_stream(say: Say) -> Iterator[bytes]:
         yield chunk({"content": word})
     if say.call:
         function = {"name": say.call[0], "arguments": json.dumps(say.call[1])}
-        yield chunk({"tool_calls": [{"index": 0, "id": "call_1", "type": "function", "function": function}]})
+        yield chunk(
+            {"tool_calls": [{"index": 0, "id": f"call_{say.number}", "type": "function", "function": function}]}
+        )
     yield chunk({}, "tool_calls" if say.call else "stop")
     yield _sse({**base, "choices": [], "usage": USAGE})
     yield _sse("[DONE]")
@@ -292,15 +296,21 @@ def _response(say: Say, status: str = "completed") -> dict[str, Any]:
     if say.text is not None:
         content = [{"type": "output_text", "text": say.text, "annotations": []}]
         output.append(
-            {"id": "msg_1", "type": "message", "role": "assistant", "status": "completed", "content": content}
+            {
+                "id": f"msg_{say.number}",
+                "type": "message",
+                "role": "assistant",
+                "status": "completed",
+                "content": content,
+            }
         )
     if say.call:
         arguments = json.dumps(say.call[1])
         output.append(
             {
-                "id": "fc_1",
+                "id": f"fc_{say.number}",
                 "type": "function_call",
-                "call_id": "call_1",
+                "call_id": f"call_{say.number}",
                 "name": say.call[0],
                 "arguments": arguments,
                 "status": "completed",
@@ -333,10 +343,10 @@ def _response(say: Say, status: str = "completed") -> dict[str, Any]:
 
 
 def _response_stream(say: Say) -> Iterator[bytes]:
-    count = iter(range(1_000_000))
+    numbers = count()
 
     def event(kind: str, **more: Any) -> bytes:
-        return _sse({"type": kind, "sequence_number": next(count), **more}, kind)
+        return _sse({"type": kind, "sequence_number": next(numbers), **more}, kind)
 
     yield event("response.created", response=_response(say, "in_progress"))
     whole = _response(say)
@@ -365,9 +375,9 @@ def _message(say: Say) -> dict[str, Any]:
     if say.text is not None:
         content.append({"type": "text", "text": say.text})
     if say.call:
-        content.append({"type": "tool_use", "id": "toolu_1", "name": say.call[0], "input": say.call[1]})
+        content.append({"type": "tool_use", "id": f"toolu_{say.number}", "name": say.call[0], "input": say.call[1]})
     return {
-        "id": "msg_1",
+        "id": f"msg_{say.number}",
         "type": "message",
         "role": "assistant",
         "model": "stub",
