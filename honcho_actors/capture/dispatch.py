@@ -57,7 +57,14 @@ class Fence:
     up: bool
 
 
-Event = Work | Ended | Due | WakeAll | Fence
+@dataclass(frozen=True, slots=True)
+class Room:
+    """So many workers may run at once from now on."""
+
+    limit: int
+
+
+Event = Work | Ended | Due | WakeAll | Fence | Room
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,6 +126,8 @@ def step(state: State, event: Event) -> list[Effect]:
             _ended(state, event, effects)
         case WakeAll():
             _wake(state, list(state.timed), effects)
+        case Room(limit):
+            state.limit = limit
         case Fence(up):
             state.fenced = up
             if not up:

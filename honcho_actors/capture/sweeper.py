@@ -37,6 +37,10 @@ LEAVES_IN = 0.25
 """Seconds that a worker has to end when everything does: one whose server hangs is cut off, as by a kill, and its
 outcome is found out by the next; the writer, the snapshots and the endpoint behind it end in order."""
 
+FIRST_AT_ONCE = 4
+"""Deliveries at once in the first second, or until one has succeeded: on a long backlog the first is through early,
+and a server is not met by all of them together.
+"""
 DELIVERY_FOR = 0.1
 """Seconds that a stop gives to deliveries that run: whoever had more time has drained before it."""
 STOPPED_WITHIN = 3.0
@@ -92,7 +96,7 @@ class Sweeper(TaskActor):
     def __init__(self, core: Core, supervisor_name: str) -> None:
         self._core = core
         self._supervisor_name = supervisor_name
-        self._state = dispatch.State(limit=max(1, core.settings.max_concurrent_requests))
+        self._state = dispatch.State(limit=min(FIRST_AT_ONCE, _limit(core)))
         self._tokens: dict[int, Any] = {}
         self._monitors: dict[int, Any] = {}
         self._starts = 0
@@ -314,9 +318,9 @@ class Sweeper(TaskActor):
 
     async def _watch(self) -> None:
         settings = self._core.settings
+        await self._step(dispatch.Room(_limit(self._core)))
         if settings is not self._settings:
             self._settings = settings
-            self._state.limit = max(1, settings.max_concurrent_requests)
             self._urgent.update(self._state.timed)
             await self._step(dispatch.Fence(settings.read_only))
             await self._step(dispatch.WakeAll())
@@ -428,6 +432,10 @@ class Sweeper(TaskActor):
             else:
                 kind = type(error).__name__
                 log.error("a sweep failed: %s", kind, exc_info=unsaid(error), extra={"event": "sweep_failed"})
+
+
+def _limit(core: Core) -> int:
+    return max(1, core.settings.max_concurrent_requests)
 
 
 def _expire_by_age(core: Core, retention: float, connection: Any, now: Any) -> Any:

@@ -128,6 +128,16 @@ def starts(effects: list[dispatch.Effect]) -> list[int]:
     return [effect.conversation for effect in effects if isinstance(effect, dispatch.Start)]
 
 
+def test_more_room_starts_who_waits_and_less_room_ends_nobody() -> None:
+    state = dispatch.State(limit=2)
+    for conversation in range(1, 7):
+        dispatch.step(state, dispatch.Work(conversation))
+    assert starts(dispatch.step(state, dispatch.Room(5))) == [3, 4, 5]
+    assert starts(dispatch.step(state, dispatch.Room(1))) == []
+    assert state.running == {1, 2, 3, 4, 5}
+    assert starts(dispatch.step(state, dispatch.Ended(1))) == []
+
+
 def test_a_capture_that_meets_an_ending_worker_starts_the_next_one() -> None:
     state = dispatch.State(limit=4)
     assert starts(dispatch.step(state, dispatch.Work(1))) == [1]
