@@ -31,7 +31,8 @@ def proxy(
     """Serves until it is told to end; drains; 0, or 1 when something accepted is still undelivered (it is kept)."""
     try:
         from honcho_actors.integrations.proxy import BadUpstream, Naming, Upstream
-        from honcho_actors.integrations.proxy.serving import CannotListen, is_loopback, listen, serve
+        from honcho_actors.integrations.proxy.naming import is_loopback
+        from honcho_actors.integrations.proxy.serving import CannotListen, listen, serve
     except ModuleNotFoundError as error:
         out.usage(f"the proxy needs the extra `proxy` ({error.name}): pip install 'honcho-actors[proxy]'")
     from honcho_actors.runtime import Memory
@@ -58,11 +59,12 @@ def proxy(
             raise _Ended
 
     before = {number: signal.signal(number, stop) for number in (signal.SIGTERM, signal.SIGINT)}
-    memory = Memory.start(Settings.load(**explicit))
+    memory: Memory | None = None
 
     def ready(url: str) -> None:
         nonlocal listening
         listening = True
+        assert memory is not None
         if as_json:
             status = memory.status()
             out.emit_line(
@@ -76,10 +78,13 @@ def proxy(
 
     try:
         with contextlib.suppress(_Ended):
+            memory = Memory.start(Settings.load(**explicit))
             serve(memory, model, Naming(token, user_field), listener, ready)
-        drained = memory.close(DRAIN_TIMEOUT)
+        listening = True
+        drained = memory is None or memory.close(DRAIN_TIMEOUT)
     finally:
-        memory.close(0.0)
+        if memory is not None:
+            memory.close(0.0)
         listener.close()
         for number, handler in before.items():
             signal.signal(number, handler)

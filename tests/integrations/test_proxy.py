@@ -26,11 +26,21 @@ from tests.support.stub_model import Say, StubModel
 
 ANN_TALKS = {"x-honcho-session": "garden", "x-honcho-user": "ann"}
 ASKED = "what shall I do with the tomatoes this week?"
+HERE = [(b"host", b"127.0.0.1:8486")]
+CLAIMS = [(b"x-honcho-user", b"ann"), (b"x-honcho-session", b"s")]
 KEY = "sk-" + "a1B2c3D4" * 4
 
 
 def chat(text: str = ASKED, **more: Any) -> bytes:
     return json.dumps({"model": "stub", "messages": [{"role": "user", "content": text}], **more}).encode()
+
+
+def streaming() -> bytes:
+    """A whole request for a stream, as a socket sends it."""
+    body = chat(stream=True)
+    lines = ["POST /v1/chat/completions HTTP/1.1", "host: localhost", f"content-length: {len(body)}"]
+    lines += [f"{name}: {value}" for name, value in ANN_TALKS.items()]
+    return "\r\n".join(lines).encode() + b"\r\n\r\n" + body
 
 
 def ask(
@@ -70,7 +80,8 @@ class TestPassing:
     def test_a_stream_arrives_byte_for_byte(
         self, proxy: Running, model: StubModel, path: str, headers: dict[str, str]
     ) -> None:
-        model.script = lambda asked: Say("Water them é早 in the morning.")
+        say = Say("Water them é早 in the morning.")
+        model.script = lambda asked: say
         body = json.dumps({"model": "stub", "input": ASKED, "messages": [{"role": "user", "content": ASKED}]})
         body = body[:-1] + ', "stream": true}'
         direct = ask(model.root, body.encode(), headers, path)
@@ -138,9 +149,7 @@ class TestPassing:
         before = model.hung_up
         host, port = proxy.root.removeprefix("http://").split(":")
         with socket.create_connection((host, int(port))) as caller:
-            body = chat(stream=True)
-            head = "POST /v1/chat/completions HTTP/1.1\r\nhost: x\r\nx-honcho-session: garden\r\nx-honcho-user: ann\r\n"
-            caller.sendall(f"{head}content-length: {len(body)}\r\n\r\n".encode() + body)
+            caller.sendall(streaming())
             assert model.holding.wait(20)
         until(lambda: model.hung_up == before + 1, 20.0)
         until(lambda: proxy.upstream.busy == 0, 20.0)
@@ -154,9 +163,7 @@ class TestPassing:
         host, port = proxy.root.removeprefix("http://").split(":")
         with socket.create_connection((host, int(port))) as caller:
             caller.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 65_536)
-            body = chat(stream=True)
-            head = "POST /v1/chat/completions HTTP/1.1\r\nhost: x\r\nx-honcho-session: garden\r\nx-honcho-user: ann\r\n"
-            caller.sendall(f"{head}content-length: {len(body)}\r\n\r\n".encode() + body)
+            caller.sendall(streaming())
             caller.recv(1)
             stood = -1
             while stood != (stood := model.written):  # it comes to a stand while nobody reads
@@ -192,13 +199,26 @@ class TestNames:
         assert home.remote.held == {}
 
     def test_a_name_that_comes_twice_is_nobodys(self) -> None:
-        twice = [(b"x-honcho-user", b"ann"), (b"x-honcho-user", b"bob"), (b"x-honcho-session", b"s")]
-        assert Naming().named(twice, {}) is None
-        assert Naming().named([*twice[1:], (b"X-Honcho-Session", b"t")], {}) is None
+        assert Naming().named([*HERE, *CLAIMS], {}) is not None
+        assert Naming().named([*HERE, *CLAIMS, (b"x-honcho-user", b"bob")], {}) is None
+        assert Naming().named([*HERE, *CLAIMS, (b"X-Honcho-Session", b"t")], {}) is None
+
+    @pytest.mark.parametrize(
+        "page", [{"origin": "http://evil.example"}, {"host": "evil.example"}, {"sec-fetch-site": "cross-site"}]
+    )
+    def test_a_web_page_that_reaches_the_port_through_a_browser_is_nobody(
+        self, proxy: Running, model: StubModel, page: dict[str, str]
+    ) -> None:
+        ask(proxy.root, chat(), {**ANN_TALKS, **page})
+        assert model.seen[-1].raw == chat()
+
+    @pytest.mark.parametrize("host", ["localhost", "LOCALHOST:80", "127.0.0.1", "127.8.8.8:1", "[::1]:8486", "::1"])
+    def test_this_machine_may_be_called_by_any_name_that_is_its_alone(self, host: str) -> None:
+        assert Naming().named([(b"host", host.encode()), *CLAIMS], {}) is not None
 
     def test_a_name_that_is_no_text_or_too_long_is_nobodys(self) -> None:
         for user in (b"\xff\xfe", b"a" * (naming.MAX_NAME + 1)):
-            assert Naming().named([(b"x-honcho-user", user), (b"x-honcho-session", b"s")], {}) is None
+            assert Naming().named([*HERE, (b"x-honcho-user", user), (b"x-honcho-session", b"s")], {}) is None
 
     @pytest.mark.parametrize(
         ("path", "field"),
@@ -385,7 +405,7 @@ def fuzzed(chance: random.Random) -> bytes:
     path = chance.choice(
         ["/v1/chat/completions", "/v1/responses", "/v1/messages", "/", "/v1/threads/x/messages", "/%ff"]
     )
-    lines = [f"{chance.choice(['POST', 'POST', 'GET', 'PUT', 'BREW'])} {path} HTTP/1.1", "host: x"]
+    lines = [f"{chance.choice(['POST', 'POST', 'GET', 'PUT', 'BREW'])} {path} HTTP/1.1", "host: localhost"]
     lines += [f"x-honcho-user: {chance.choice(['ann', 'bob', '', 'x' * 2_000, 'é'])}", "x-honcho-session: fuzz"]
     length = len(body) + chance.choice([0, 0, 0, 0, -1, 5])
     lines.append(chance.choice([f"content-length: {max(0, length)}", f"content-length: {len(body)}", "te: x"]))

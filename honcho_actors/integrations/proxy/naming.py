@@ -1,12 +1,15 @@
 """Who is talking, by what a request's headers say. Nobody is guessed: without a name a request has no memory.
 
 A header is a claim. Whoever can reach the port can claim to be anybody, so the port is this machine's alone, or every
-claim carries the token that the operator gave (`x-honcho-token`).
+claim carries the token that the operator gave (`x-honcho-token`). A web page reaches this machine's ports, too, through
+the browser: without a token a request that a page made (`origin`), or that calls this machine by another name, is
+nobody's.
 """
 
 from __future__ import annotations
 
 import hmac
+import ipaddress
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
@@ -43,9 +46,7 @@ class Naming:
     def named(self, headers: Headers, body: Body) -> Named | None:
         """Who is talking in this request; None for nobody."""
         found = ours(headers)
-        if self.token is not None and not hmac.compare_digest(
-            found.get("token", "").encode("utf-8", "replace"), self.token.encode()
-        ):
+        if not self._vouched(headers, found.get("token", "")):
             return None
         user = found.get("user") or (self._in_body(body) if self.user_field else "")
         session = found.get("session") or (f"user:{user}" if self.user_field and user else "")
@@ -60,11 +61,38 @@ class Naming:
         )
         return Named(request, found.get("turn") or None, _repeated(headers))
 
+    def _vouched(self, headers: Headers, token: str) -> bool:
+        """Whether claims count: by the token, or because a program of this machine makes them."""
+        if self.token is not None:
+            return hmac.compare_digest(token.encode("utf-8", "replace"), self.token.encode())
+        hosts = [value.decode("latin-1") for name, value in headers if name.lower() == b"host"]
+        return (
+            len(hosts) == 1
+            and is_loopback(_without_port(hosts[0]))
+            and not any(name.lower() in (b"origin", b"sec-fetch-site") for name, _ in headers)
+        )
+
     @staticmethod
     def _in_body(body: Body) -> str:
         metadata = body.get("metadata")
         told: list[Any] = [body.get("user"), body.get("safety_identifier"), part(metadata, "user_id")]
         return next((one.strip() for one in told if isinstance(one, str) and one.strip()), "")
+
+
+def is_loopback(host: str) -> bool:
+    """Whether this name or address is this machine's alone."""
+    if host.lower() == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+def _without_port(host: str) -> str:
+    if host.startswith("["):
+        return host[1:].split("]", 1)[0]
+    return host.rsplit(":", 1)[0] if host.count(":") == 1 else host
 
 
 def ours(headers: Headers) -> Mapping[str, str]:

@@ -7,7 +7,6 @@ runtime drains.
 from __future__ import annotations
 
 import asyncio
-import ipaddress
 import queue
 import socket
 import threading
@@ -37,16 +36,6 @@ NOBODY_ELSE: Final = Naming()
 
 class CannotListen(OSError):
     """The port cannot be had; the text is one clause."""
-
-
-def is_loopback(host: str) -> bool:
-    """Whether only this machine can reach a listener on this host."""
-    if host == "localhost":
-        return True
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return False
 
 
 def listen(host: str, port: int) -> socket.socket:
