@@ -86,13 +86,15 @@ class Collected:
 
 
 class _Registered:
-    __slots__ = ("contributor", "inline", "lane", "name")
+    __slots__ = ("contributor", "inline", "lane", "name", "warned")
 
     def __init__(self, name: str, contributor: Contributor, inline: bool) -> None:
         self.name = name
         self.contributor = contributor
         self.inline = inline
         self.lane = Lane(name)
+        self.warned = False
+        """It was complained of, and has done nothing right since: the next complaint is no news."""
 
 
 class _Asked:
@@ -241,7 +243,7 @@ class ContextRegistry:
                 continue
             if not isinstance(plan, Plan):
                 one.state = OutcomeState.BAD_SHAPE
-                _log.warning("contributor %s: its plan is no Plan", one.one.name, extra=_extra("no_plan", one))
+                _complain(one, "no_plan", "its plan is no Plan")
                 continue
             one.granted = 0.0 if on_loop else self._granted(plan.wants, ceiling)
             one.deadline = start + one.granted
@@ -289,8 +291,9 @@ class ContextRegistry:
                 elif not kept and not dropped:
                     state = OutcomeState.NOTHING
                 if dropped or not shaped:
-                    text = "contributor %s: %d sections were not taken"
-                    _log.warning(text, one.one.name, dropped, extra=_extra("sections_not_taken", one))
+                    _complain(one, "sections_not_taken", f"{dropped} sections were not taken")
+                else:
+                    one.one.warned = False
             ours = reason is not None
             outcomes.append(Outcome(one.one.name, state, one.granted, dropped, count, ours, reason))
         return Collected(sections, tuple(outcomes))
@@ -323,17 +326,21 @@ def _take(one: _Asked, value: Any) -> None:
 
 def _late(one: _Asked) -> None:
     one.state = OutcomeState.LATE
-    _log.debug("contributor %s was late", one.one.name, extra=_extra("contributor_late", one))
+    extra = {"event": "contributor_late", "contributor": one.one.name}
+    _log.debug("contributor %s was late", one.one.name, extra=extra)
 
 
 def _failed(one: _Asked, step: str, error: BaseException | None = None) -> None:
     one.state = OutcomeState.FAILED
-    extra = _extra("contributor_failed", one)
-    _log.warning("contributor %s failed in %s", one.one.name, step, exc_info=unsaid(error), extra=extra)
+    _complain(one, "contributor_failed", f"it failed in {step}", unsaid(error))
 
 
-def _extra(event: str, one: _Asked) -> dict[str, str]:
-    return {"event": event, "contributor": one.one.name}
+def _complain(one: _Asked, event: str, text: str, error: BaseException | None = None) -> None:
+    """A warning, once until the contributor has done something right: it is asked at every turn."""
+    level = logging.DEBUG if one.one.warned else logging.WARNING
+    one.one.warned = True
+    extra = {"event": event, "contributor": one.one.name}
+    _log.log(level, "contributor %s: %s", one.one.name, text, exc_info=error, extra=extra)
 
 
 def _wait(step: Waiter[Any] | None, deadline: float, clock: Clock) -> Any:

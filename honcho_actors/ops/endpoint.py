@@ -55,6 +55,8 @@ class Board:
     """Ports that were picked, so that a restart of the endpoint does not move it."""
     watch: Watch | None = None
     """The last hour; it outlives a restart of the endpoint."""
+    told: set[str] = field(default_factory=set)
+    """Problems that were warned of."""
     holder: asyncio.Task[None] | None = None
     """Keeps what listens, and closes it: a killed endpoint cannot do that itself."""
 
@@ -135,7 +137,9 @@ class AdminEndpoint(TaskActor):
 
     def _problem(self, text: str) -> None:
         self._board.problems = (*self._board.problems, text)
-        _log.warning("%s", text, extra={"event": "endpoint"})
+        if text not in self._board.told:  # the endpoint is started again with whatever stands before it
+            self._board.told.add(text)
+            _log.warning("%s", text, extra={"event": "endpoint"})
 
     def _announced(self, folder: Path, url: str) -> bool:
         """Tells a command where to attach; only the owner of the state directory can read it."""

@@ -332,3 +332,33 @@ def test_stripping_goes_by_the_mark_alone_and_the_users_own_bytes_stay() -> None
     assert stripped(typed, "f00d") == typed
     assert stripped(prompt.user + " more", "f00d") == prompt.user + " more"
     assert stripped(prompt.user, "") == prompt.user
+
+
+def test_a_contributor_that_fails_at_every_turn_is_warned_of_once_until_it_does_something_right(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    class Moody:
+        fails = True
+
+        def plan(self, request: TurnRequest) -> Plan:
+            if self.fails:
+                raise ValueError("what somebody wrote")
+            return Plan(0.0, lambda deadline: Contribution())
+
+    moody = Moody()
+    registry = ContextRegistry()
+    registry.register("moody", moody, inline=True)
+
+    def turns(number: int) -> list[str]:
+        caplog.clear()
+        for _ in range(number):
+            registry.collect(TurnRequest(session_key="one"))
+        return [record.getMessage() for record in caplog.records if record.levelname == "WARNING"]
+
+    assert turns(5) == ["contributor moody: it failed in plan"]
+    assert "what somebody wrote" not in caplog.text
+    assert turns(5) == []
+    moody.fails = False
+    assert turns(1) == []
+    moody.fails = True
+    assert turns(3) == ["contributor moody: it failed in plan"]
