@@ -187,7 +187,7 @@ class World:
         for gate in self.remote.closed.values():
             gate.set()
         self.sessions.close()
-        self.runtime.close(5.0)
+        self.runtime.close(30.0)
         if self._own is not None:
             self._own.__exit__()
 
