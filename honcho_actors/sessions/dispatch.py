@@ -21,13 +21,17 @@ from honcho_actors.sessions.ports import Ports
 from honcho_actors.sessions.questions import screened_message
 from honcho_actors.sessions.table import Entry, Table
 from honcho_actors.sessions.turns import max_conclusions, server_tokens, wants_summary
-from honcho_actors.sessions.worker import RefreshWorker
+from honcho_actors.sessions.worker import LEAVE, Next, RefreshWorker
 from honcho_actors.settings import Settings
 from supervision import BRUTAL_KILL, ChildSpec, NoProc, Ref, Reply, Restart, ThreadActor
 
 REFRESH_SUPERVISOR = "honcho.refresh"
 """The registered name of the supervisor that the workers run under."""
 
+CROWD = 8
+"""First reads at once from which a worker stays for the next in line."""
+SPARE = 32
+"""Workers that wait for a slot of the client, at most."""
 LOOK_EVERY = 0.05
 """Seconds between two looks at who waits in line in vain."""
 START_SECONDS = 30.0
@@ -44,6 +48,7 @@ class Dispatch:
         self._settle = settle
         self.flights = Flights(table.generation)
         self._looking = False
+        self._free: list[Ref[Any]] = []
 
     def base(
         self,
@@ -171,10 +176,27 @@ class Dispatch:
             flight = self.flights.next()
             if flight is None:
                 break
-            if not flight.wanted or not self._start(flight):
+            if not flight.wanted or not (self._hand_over(flight) or self._start(flight)):
                 self.flights.end(flight.job.number)
                 dropped.append(flight)
+        while self._free:
+            self._free.pop().cast(LEAVE)
         return dropped
+
+    def free(self, worker: Ref[Any]) -> None:
+        """A worker that stays has done its job. At the next `advance` it gets another one or leaves."""
+        self._free.append(worker)
+
+    def _hand_over(self, flight: Flight) -> bool:
+        """Gives a flight to a worker that has just become free: starting one costs as much as the read itself."""
+        while self._free and not self._table.closed:
+            worker = self._free.pop()
+            if worker.cast(Next(flight.job)):
+                self._launched(flight)
+                self.flights.runs(flight, worker)
+                flight.monitor = self._me.monitor(worker)
+                return True
+        return False
 
     def hopeless(self) -> list[Flight]:
         """The flights in line whose turn can't come in time, taken out of the book. Looks again while there is a
@@ -189,8 +211,10 @@ class Dispatch:
         return found
 
     def _most(self) -> int:
-        """Workers at once for whom somebody waits: enough to keep every slot of the client busy."""
-        return 2 * self._ports.cell.current.max_concurrent_requests
+        """Workers at once for whom somebody waits: enough to keep every slot of the client busy, and no more: whoever
+        stands in line can still be told early."""
+        slots = self._ports.cell.current.max_concurrent_requests
+        return slots + min(slots, SPARE)
 
     def _start(self, flight: Flight) -> bool:
         """Has a worker started, without waiting for it. False when there is nobody to start it."""
@@ -201,7 +225,7 @@ class Dispatch:
         spec = ChildSpec(
             "worker",
             RefreshWorker,
-            args=(job, self._me.actor_ref, self._ports.client),
+            args=(job, self._me.actor_ref, self._ports.client, flight.cold and self.flights.running >= CROWD),
             restart=Restart.TEMPORARY,
             shutdown=BRUTAL_KILL,
             start_timeout=START_SECONDS,
@@ -210,11 +234,15 @@ class Dispatch:
             reply: Reply[Any] = supervisor.start_child(spec, block=False)
         except NoProc:
             return False
-        self.flights.launch(flight, self._me.clock.now(), self._ports.cell.current.max_concurrent_requests)
+        self._launched(flight)
         me, number = self._me.actor_ref, job.number
         reply.subscribe(lambda: me.cast(Started(number, reply)))
-        flight.timer = self._me.send_after(job.seconds + GRACE_SECONDS, Overdue(number))
         return True
+
+    def _launched(self, flight: Flight) -> None:
+        self.flights.launch(flight, self._me.clock.now(), self._ports.cell.current.max_concurrent_requests)
+        job = flight.job
+        flight.timer = self._me.send_after(job.seconds + GRACE_SECONDS, Overdue(job.number))
 
     def started(self, message: Started) -> Flight | None:
         """A worker runs, or could not be started: then its flight is given, for the caller to end. One whose flight has
@@ -225,7 +253,8 @@ class Dispatch:
         except Exception:  # noqa: BLE001 boundary: a worker that does not start costs one refresh, not the manager
             worker = None
         if flight is None:
-            self.end_worker(worker)
+            if worker is not None and self.flights.of_worker(worker) is None:  # else it has its next job already
+                self.end_worker(worker)
         elif worker is None:
             return flight
         else:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import Any
 
 from honcho_actors.honcho.outcomes import FailureKind
 from honcho_actors.model import Reason
@@ -96,6 +97,8 @@ class Done:
     summary: str | None = None
     answer: str = ""
     calls: int = 0
+    worker: Any = None
+    """The worker, if it stays for the next in line."""
     exemplar: dict[str, str] | None = None
     """Where the host's tracing has this job; None where it has not."""
 

@@ -234,8 +234,11 @@ class SessionManager(ThreadActor):
 
     def _done(self, done: Done) -> None:
         flight = self._flights.end(done.number)
+        if done.worker is not None:
+            self._dispatch.free(done.worker)
         if flight is None:
             self._meters.late_results.labels("refresh").inc()
+            self._advance()
             return
         try:
             if isinstance(flight.job, DialecticJob):

@@ -1,4 +1,5 @@
-"""The RefreshWorker: a task actor that does one job on the event loop, tells the manager, and ends.
+"""The RefreshWorker: a task actor that does one job on the event loop, tells the manager, and ends; in a storm it is
+given the next in line instead.
 
 It holds no state that anyone needs. Each call has a total deadline; killing the worker cancels the call and closes its
 socket. It never decides what is published: whatever it brings is checked against the manager's own book first.
@@ -9,7 +10,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Protocol, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, cast
 
 from honcho_actors.honcho.outcomes import Call, FailureKind, Ok, Outcome, Priority
 from honcho_actors.honcho.reading import PeerContext, SessionContext, Summaries
@@ -63,21 +64,43 @@ class _Go:
     """Told by a worker to itself when it has started."""
 
 
-class RefreshWorker(TaskActor):
-    """Does `job` with the client that `client()` gives and tells `manager` what came of it."""
+class Next(NamedTuple):
+    """To a worker that stays: one more job."""
 
-    def __init__(self, job: Job, manager: Ref[Any], client: ClientFactory) -> None:
+    job: Job
+
+
+class Leave:
+    """To a worker that stays: there is nothing more to do."""
+
+
+LEAVE = Leave()
+
+
+class RefreshWorker(TaskActor):
+    """Does `job` with the client that `client()` gives and tells `manager` what came of it. One that `stays` is then
+    told `Next` or `LEAVE`."""
+
+    def __init__(self, job: Job, manager: Ref[Any], client: ClientFactory, stays: bool = False) -> None:
         super().__init__()
         self._job = job
         self._manager = manager
         self._client = client
+        self._stays = stays
 
     def on_start(self) -> None:
         self.actor_ref.cast(_Go())
 
     async def on_receive(self, message: object) -> None:
-        if isinstance(message, _Go):
-            self._manager.cast(await self._work())
+        if isinstance(message, Next):
+            self._job = message.job
+        elif not isinstance(message, _Go):
+            if isinstance(message, Leave):
+                self.stop()
+            return
+        done = await self._work()
+        told = self._manager.cast(replace(done, worker=self.actor_ref) if self._stays else done)
+        if not self._stays or not told:
             self.stop()
 
     async def _work(self) -> Done:

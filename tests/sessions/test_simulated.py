@@ -20,7 +20,7 @@ from honcho_actors.metrics import Meters
 from honcho_actors.model import Context, Reason, State, TurnRequest
 from honcho_actors.privacy.egress import Screened
 from honcho_actors.privacy.identity import Identity, resolve
-from honcho_actors.sessions import Sessions, residence
+from honcho_actors.sessions import Sessions, dispatch, residence
 from honcho_actors.sessions.residence import entry_bytes, person_bytes
 from honcho_actors.sessions.table import ENTRY_BYTES, P_BLOCK
 from honcho_actors.settings import Settings, SettingsCell
@@ -90,6 +90,7 @@ class Run:
     def __init__(self, seed: int) -> None:
         self.rng = random.Random(seed)
         residence.LIVELY = self.rng.choice((1, 2, 2_048))  # type: ignore[misc]
+        dispatch.CROWD = self.rng.choice((0, 8))
         self.sim = Simulator(seed=seed)
         self.weather = Weather(self.rng)
         self.cell = SettingsCell(self._settings(4))
@@ -223,8 +224,9 @@ def run(seed: int) -> Run:
 
 @pytest.fixture(autouse=True)
 def awake(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A seed decides how many conversations stay awake; afterwards it is as it was."""
+    """A seed decides how many conversations stay awake and whether workers stay; afterwards it is as it was."""
     monkeypatch.setattr(residence, "LIVELY", residence.LIVELY)
+    monkeypatch.setattr(dispatch, "CROWD", dispatch.CROWD)
 
 
 @pytest.mark.timeout(600)

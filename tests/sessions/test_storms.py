@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import random
 import threading
 from math import inf
@@ -136,7 +137,7 @@ def test_a_crowd_in_front_of_a_hung_server_is_told_long_before_its_deadlines_and
 
 def test_a_crowd_that_the_server_is_known_to_be_too_slow_for_is_told_at_the_door_and_leaves_nothing() -> None:
     remote, gate = hung(CROWD)
-    with World(remote, max_concurrent_requests=4) as world:
+    with World(remote, clock=ManualClock(), max_concurrent_requests=4) as world:
         world.sessions.table.read_took(1.0)
         waiters = begun(world, range(CROWD), 30.0)
         at_once = [waiter for waiter in waiters if waiter.resolved]
@@ -209,3 +210,40 @@ def test_whatever_comes_and_goes_the_line_loses_nobody() -> None:
     assert sorted(out) == sorted(inside)
     assert len(waiting) == 0
     assert line.HOPE > 1.0
+
+
+def test_in_a_crowd_a_worker_is_given_the_next_in_line_and_leaves_when_nobody_is_left(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    remote, gate = hung(120)
+    caplog.set_level(logging.DEBUG, "supervision")
+    with World(remote, max_concurrent_requests=10, dialectic_per_hour=0) as world:
+        waiters = begun(world, range(120), 60.0)
+        gate.set()
+        assert {waiter.result().reason for waiter in waiters} == {Reason.FILLED}
+        assert all(f"colour {number}." in waiter.value.system for number, waiter in enumerate(waiters))
+        world.quiet(20)
+        until(lambda: world.workers() == [], 20)
+    started = sum("refresh/worker" in one.getMessage() and "started" in one.getMessage() for one in caplog.records)
+    assert 20 <= started <= 40
+    assert remote.count("session_context") == 120
+
+
+def test_the_death_of_workers_that_stay_costs_what_they_were_reading_and_nothing_else() -> None:
+    remote, gate = hung(120)
+    with World(remote, max_concurrent_requests=10, dialectic_per_hour=0) as world:
+        waiters = begun(world, range(120), 60.0)
+        until(lambda: len(world.workers()) == 20, 20)
+        lost = 0
+        for _ in range(3):
+            for worker in world.workers()[-4:]:
+                worker.kill()
+                lost += 1
+            world.settle()
+        gate.set()
+        reasons = [waiter.result().reason for waiter in waiters]
+        assert set(reasons) <= {Reason.FILLED, Reason.WORKER_DIED}
+        assert 1 <= reasons.count(Reason.WORKER_DIED) <= lost
+        world.quiet(20)
+        until(lambda: world.workers() == [], 20)
+        assert all(not entry.pinned for entry in world.sessions.table.entries.values())
