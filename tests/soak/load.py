@@ -21,9 +21,9 @@ BUDGETS: Final = (0.08, 0.15, 0.3, 0.6)
 """Seconds that a turn may wait."""
 PAUSE: Final = 0.45
 """Seconds between two turns of one caller, on average."""
-WAKES: Final = 2
-"""How often a turn that waits must be given a processor where a plain wait is given it once: to be answered, and to
-hand the answer on."""
+WAKES: Final = 3
+"""How often a turn that waits must be given the interpreter where a plain wait is given it once: to be answered, to
+hand the answer on, and to be looked at by who measures."""
 GRAIN: Final = 0.01
 """Seconds that are below what two threads of an interpreter can tell apart."""
 SPEAKS: Final = 0.4
@@ -32,7 +32,7 @@ SPEAKS: Final = 0.4
 
 @dataclass
 class Load:
-    """Callers until `until` (monotonic); every conversation is met, evenly over four fifths of the time."""
+    """Callers until `end`; every conversation is met, evenly over four fifths of `seconds`."""
 
     memory: Memory
     sessions: int
@@ -49,7 +49,7 @@ class Load:
 
     def __post_init__(self) -> None:
         self.begun = time.monotonic()
-        self.until = self.begun + self.seconds
+        self._done = threading.Event()
         self.threads_control = Lateness()
         self.loop_control = Lateness(threads=0)
         self._lock = threading.Lock()
@@ -60,13 +60,22 @@ class Load:
         loop = threading.Thread(target=lambda: asyncio.run(self._loop()), name="caller-loop", daemon=True)
         self._callers.append(loop)
 
-    def run(self, patience: float = 60.0) -> int:
-        """Runs to the end; how many callers had not come back `patience` seconds after it."""
-        with self.threads_control:
-            for caller in self._callers:
-                caller.start()
-            for caller in self._callers:
-                caller.join(max(0.0, self.until + patience - time.monotonic()))
+    def __enter__(self) -> Load:
+        self.threads_control.__enter__()
+        for caller in self._callers:
+            caller.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._done.set()
+        self.threads_control.__exit__()
+
+    def end(self, patience: float = 60.0) -> int:
+        """Nobody begins a turn any more; how many callers have not come back `patience` seconds later."""
+        self._done.set()
+        until = time.monotonic() + patience
+        for caller in self._callers:
+            caller.join(max(0.0, until - time.monotonic()))
         return sum(caller.is_alive() for caller in self._callers)
 
     def beyond_control(self) -> list[tuple[float, float]]:
@@ -84,7 +93,7 @@ class Load:
 
     def _thread(self, number: int) -> None:
         dice = random.Random(f"{self.seed}/thread/{number}")
-        while time.monotonic() < self.until:
+        while not self._done.is_set():
             session, request, budget = self._next(dice)
             try:
                 begun = time.monotonic()
@@ -106,7 +115,7 @@ class Load:
 
     async def _task(self, number: int) -> None:
         dice = random.Random(f"{self.seed}/task/{number}")
-        while time.monotonic() < self.until:
+        while not self._done.is_set():
             session, request, budget = self._next(dice)
             try:
                 begun = time.monotonic()

@@ -6,6 +6,7 @@ which counts for itself; what befalls a process is done here, one thing after an
 
 from __future__ import annotations
 
+import itertools
 import random
 import socket
 import threading
@@ -94,7 +95,8 @@ class Names:
 
 
 class Trouble:
-    """The faults of the process: `for_seconds` long, each kind at least `least` times and a quarter more."""
+    """The faults of the process: each kind at least `least` times in `seconds`, and a quarter more; and so on until the
+    end."""
 
     def __init__(self, memory: Memory, seed: int, seconds: float, least: int, fired: Counter[str]) -> None:
         assert memory._tree is not None
@@ -113,6 +115,10 @@ class Trouble:
         return self
 
     def __exit__(self, *_: object) -> None:
+        self.end()
+
+    def end(self) -> None:
+        """No more of it; what is blocked goes on."""
         self._done.set()
         self._thread.join()
 
@@ -121,7 +127,7 @@ class Trouble:
         begun = time.monotonic()
         kinds = [self._kill_manager, self._kill_write_side, self._block_loop] * self._times
         step = self._seconds * 0.92 / len(kinds)
-        for number, fault in enumerate(kinds):
+        for number, fault in enumerate(itertools.cycle(kinds)):
             at = begun + step * (number + 0.3 * self._dice.random())
             while (left := at - time.monotonic()) > 0:
                 if self._done.wait(min(left, 0.4)):
