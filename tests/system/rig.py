@@ -19,7 +19,7 @@ from honcho_actors.local.process import start as start_server
 from tests.support.faults import FaultProxyProcess
 
 ROOT = Path(__file__).resolve().parents[2]
-LIMIT = 60.0
+LIMIT = 120.0
 """Seconds after which something that is waited for is taken not to come."""
 
 

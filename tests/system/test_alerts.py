@@ -25,11 +25,11 @@ from honcho_actors.ops import rules
 from tests.support.faults import FaultProxyProcess
 from tests.system.rig import HostProcess, Prometheus, free_port, get_json, until
 
-pytestmark = pytest.mark.usefixtures("prometheus")
+pytestmark = [pytest.mark.usefixtures("prometheus"), pytest.mark.timeout(400)]
 
 WINDOW: Final = "6s"
 APART: Final = 8.0
-PATIENCE: Final = 100.0
+PATIENCE: Final = 150.0
 CONTEXT: Final = ["session_context", "peer_context"]
 
 
@@ -287,7 +287,6 @@ def mended(told: Drama, host: HostProcess, proxy: FaultProxyProcess) -> None:
 # -- what came of it ---------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.timeout(400)
 @pytest.mark.parametrize("alert", rules.names())
 def test_each_alert_fires_and_ends_once_on_a_fault_that_is_really_made(drama: Drama, alert: str) -> None:
     if alert == "HonchoActorsDiskNearlyFull" and alert not in drama.expected:

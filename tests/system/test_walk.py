@@ -22,7 +22,7 @@ import pytest
 from honcho_actors.ops import rules
 from tests.system.rig import LIMIT, ROOT, environment, free_port, get_json, query, until
 
-pytestmark = pytest.mark.usefixtures("prometheus")
+pytestmark = [pytest.mark.usefixtures("prometheus"), pytest.mark.timeout(400)]
 
 
 def commands() -> list[str]:
