@@ -48,7 +48,7 @@ FAILED_LOAD_PAUSE = 30.0
 """Seconds until a conversation that could never be loaded is tried again; doubled for each failure, with jitter."""
 FAILED_LOAD_PAUSE_MAX = 300.0
 COMPLAIN_EVERY = 60.0
-"""Seconds between two lines that something could not be loaded."""
+"""Seconds between two lines of one kind: what fails for everybody must not fill a log."""
 SLICE = 256
 """Entries handled in one go when many have to be looked at."""
 SWEEP_EVERY = 30.0
@@ -70,7 +70,7 @@ class SessionManager(ThreadActor):
         self._waiting = Waiting()
         self._unshown = 0
         self._shows_again = False
-        self._complained = -COMPLAIN_EVERY
+        self._complained: dict[str, float] = {}
 
     # -- life ----------------------------------------------------------------------------------------------------------
 
@@ -134,7 +134,7 @@ class SessionManager(ThreadActor):
             try:
                 self._served(turn)
             except Exception:  # noqa: BLE001 boundary: what one turn says or a port raises costs no other conversation
-                _log.warning("a turn could not be counted", exc_info=unsaid(), extra={"event": "turn_not_counted"})
+                self._say(logging.WARNING, "turn_not_counted", "a turn could not be counted")
         if feed and not table.woken:
             table.woken = self.actor_ref.cast(DRAIN)
 
@@ -171,7 +171,7 @@ class SessionManager(ThreadActor):
         try:
             self._park(turn, deadline, waiter, now)
         except Exception:  # noqa: BLE001 boundary: as for a turn that was served; and whoever waits is answered
-            _log.warning("a load could not be started", exc_info=unsaid(), extra={"event": "load_not_started"})
+            self._say(logging.WARNING, "load_not_started", "a load could not be started")
             waiter.resolve(Context((), State.COLD, Reason.SERVER_ERROR), "result")
 
     def _park(self, turn: TurnRecord, deadline: float, waiter: Waiter[Context], now: float) -> None:
@@ -248,8 +248,7 @@ class SessionManager(ThreadActor):
             else:
                 self._based(flight, done)
         except Exception:  # noqa: BLE001 boundary: one conversation's text (or a host's counter) never hurts another's
-            text = "what was read of a conversation could not be rendered"
-            _log.warning(text, exc_info=unsaid(), extra={"event": "not_rendered"})
+            self._say(logging.WARNING, "not_rendered", "what was read of a conversation could not be rendered")
             for entry in flight.entries:
                 self._failed(entry, Reason.SERVER_ERROR, "result")
         self._ended(flight, done)
@@ -381,12 +380,16 @@ class SessionManager(ThreadActor):
     def _complain(self, reason: Reason) -> None:
         """One line a minute for all conversations together: an outage must not fill a log. It is no warning: that is
         for whoever looks at all of them (`runtime.health`)."""
+        self._say(logging.INFO, "load_failed", f"memory of a conversation could not be loaded: {reason}")
+
+    def _say(self, level: int, event: str, text: str) -> None:
+        """One line a minute for each kind; the others at DEBUG."""
         now = self.clock.now()
-        level = logging.INFO if now - self._complained >= COMPLAIN_EVERY else logging.DEBUG
-        if level == logging.INFO:
-            self._complained = now
-        extra = {"event": "load_failed", "reason": reason.value}
-        _log.log(level, "memory of a conversation could not be loaded: %s", reason, extra=extra)
+        if now - self._complained.get(event, now - COMPLAIN_EVERY) >= COMPLAIN_EVERY:
+            self._complained[event] = now
+        else:
+            level = logging.DEBUG
+        _log.log(level, text, exc_info=unsaid(), extra={"event": event})
 
     def _summarised(self, flight: Flight, done: Done) -> None:
         entry = flight.leader
