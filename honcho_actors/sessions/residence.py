@@ -132,6 +132,13 @@ class Residence:
         self._resting.put(entry.key, pack(entry))
         self._lively.pop(entry.key, None)
 
+    def take_in(self, entry: Entry, shared: Block) -> None:
+        """A new conversation that is at rest from the beginning; the caller has seen that there is room."""
+        entry.bytes = entry_bytes(entry, shared)
+        self._join(entry.key)
+        self._resting.put(entry.key, pack(entry))
+        self._table.bytes += entry.bytes
+
     def changed(self, entry: Entry) -> None:
         """Keeps what was changed in a copy of one at rest (`Entries.look`), which stays at rest and where it was."""
         if entry.key in self._resting:

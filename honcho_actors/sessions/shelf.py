@@ -88,9 +88,7 @@ class Shelf:
             self._save(person, PersonSnapshot(person, representation, known[P_CARD], made_at, 0.0, text, how))
         return True
 
-    def publish(
-        self, entry: Entry, settings: Settings, read_now: bool = False, kept: SessionSnapshot | None = None
-    ) -> None:
+    def publish(self, entry: Entry, settings: Settings, read_now: bool = False) -> None:
         """Renders and publishes the block of one conversation out of what is known now."""
         known = self._table.persons.get(entry.person)
         if known is None:
@@ -104,7 +102,6 @@ class Shelf:
             made_turn=made_turn,
             limits=limits,
             epoch=settings.epoch,
-            text=kept.text if kept is not None and kept.made_with == made_of(known, limits) else None,
             told=self._told[2] if self._told is not None and self._told[:2] == (known, limits) else None,
         )
         entry.ready = None
@@ -146,6 +143,8 @@ class Shelf:
                 break
             self._table.restored += 1
             known.append(kept.person)
+        limits = self.limits(settings)
+        fits: dict[PersonId, str] = {}
         for session in message.sessions:
             if session.key[0] != settings.server_id:
                 continue
@@ -154,18 +153,24 @@ class Shelf:
                 held.summary = session.summary  # a turn waits for it: it is published with its person's part
             if session.key in self._table.entries:
                 continue
-            if person_of(session.key) not in self._table.persons:
+            whose = person_of(session.key)
+            person = self._table.persons.get(whose)
+            if person is None:
                 continue
             if len(self._table.entries) >= settings.max_sessions or self._table.bytes >= settings.max_cache_bytes:
                 break
-            entry = self.residence.admit(session.key, now, settings.max_sessions)
-            if entry is None:
-                break
+            if whose not in fits:
+                fits[whose] = made_of(person, limits)
+            entry = Entry(session.key, now)
             entry.summary = session.summary
             self._table.summaries.put(session.key, session.summary)
             entry.began_warm = True
-            self.publish(entry, settings, kept=session)
-            self.residence.rest(entry)
+            text = session.text if session.made_with == fits[whose] else None
+            entry.block = publishing.block(
+                entry, person, made_turn=0, limits=limits, epoch=settings.epoch, text=text or None
+            )
+            entry.reason = Reason.HIT
+            self.residence.take_in(entry, person[P_BLOCK])
             self._table.restored += 1
             entries.append(session.key)
         persons.extend(known)
