@@ -90,6 +90,7 @@ class Watch:
             "outbox": status.get("outbox") or {},
             "breakers": self._breakers(),
             "client": status.get("client") or {},
+            "workers": status.get("workers") or {},
             "spend": self._spend(moved, settings.get("dialectic_per_hour")),
             "tree": self._tree(status.get("tree") or ()),
         }

@@ -114,6 +114,7 @@ def test_the_page_shows_every_part_of_the_process_by_role_and_name(page: Any) ->
     expect(table.get_by_role("row", name="telegram:400")).to_contain_text("ann")
     expect(page.locator("#tree")).to_contain_text("session manager")
     expect(page.locator("#breakers")).to_contain_text("read: closed")
+    expect(page.get_by_role("table", name="Background work").get_by_role("row", name="delivery")).to_contain_text("ago")
     assert page.title() == "ready · honcho-actors"
     picture(page, "light")
     page.emulate_media(color_scheme="dark")
