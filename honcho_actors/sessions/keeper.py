@@ -138,7 +138,7 @@ class SnapshotKeeper(ThreadActor):
         self._loaded = _place(settings)
         self._slices = self._restored(self._file, settings.snapshot_ttl)
         self._next()
-        self._next()  # one is read while the other is taken: each change of hands costs milliseconds beside a busy thread
+        self._next()  # one is read while the other is taken: beside a busy thread every change of hands costs some ms
 
     def _restored(self, file: SnapshotFile, ttl: float) -> Iterator[Restored]:
         assert self._loaded is not None
