@@ -5,9 +5,10 @@ from __future__ import annotations
 import asyncio
 import random
 
+from honcho_actors.honcho.client import HonchoClient
 from honcho_actors.honcho.limiter import OLDEST_EVERY, Limiter
-from honcho_actors.honcho.outcomes import FailureKind, Priority
-from tests.support.calls import client, failure, read_context, within
+from honcho_actors.honcho.outcomes import FailureKind, Ok, Priority
+from tests.support.calls import client, endpoint, failure, read_context, within
 from tests.support.stub_honcho import Said, StubHoncho
 
 
@@ -155,3 +156,36 @@ async def test_a_slot_that_is_held_for_ever_holds_up_nobody_past_the_deadline() 
         assert {failure(outcome).kind for outcome in outcomes} == {FailureKind.TIMED_OUT}
         assert loop.time() - started < 1.0
         assert (honcho.limiter.busy, honcho.limiter.waiting) == (0, 0)
+
+
+async def test_other_limits_hold_from_now_on_for_who_waits_and_for_who_comes() -> None:
+    limiter = Limiter(concurrency=1)
+    await held(limiter, 1)
+    order: list[str] = []
+    tasks = [await queue(limiter, order, name, Priority.COLD, soon()) for name in ("first", "second")]
+    assert limiter.waiting == 2
+    limiter.change(2, None)
+    await asyncio.gather(*tasks)
+    assert (order, limiter.busy) == (["first", "second"], 1)
+    await held(limiter, 1)
+    limiter.change(1, None)
+    later = await queue(limiter, order, "later", Priority.COLD, soon())
+    limiter.release()
+    await asyncio.sleep(0)
+    assert (limiter.busy, limiter.waiting) == (1, 1), "what is on its way goes on, and the lower limit holds after it"
+    limiter.release()
+    await later
+    assert (limiter.busy, limiter.waiting) == (0, 0)
+
+
+async def test_another_server_begins_with_breakers_that_know_nothing_of_the_first() -> None:
+    async with StubHoncho(lambda seen: Said({}, 500)) as bad, StubHoncho(lambda seen: Said({})) as good:
+        urls = [bad.url]
+        async with HonchoClient(lambda: endpoint(urls[0])) as honcho:
+            for _ in range(6):
+                last = failure(await read_context(honcho))
+            assert last.kind is FailureKind.BREAKER_OPEN
+            urls[0] = good.url
+            assert isinstance(await read_context(honcho), Ok)
+            urls[0] = bad.url
+            assert failure(await read_context(honcho)).kind is not FailureKind.BREAKER_OPEN
