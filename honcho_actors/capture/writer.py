@@ -86,7 +86,7 @@ class OutboxWriter(ThreadActor):
     def on_stop(self, reason: Reason) -> None:
         core = self._core
         until = time.monotonic() + LARGE_FOR
-        while len(core.intake):
+        while len(core.intake) and not self.fenced:
             if core.intake.ready:
                 self._work()
             elif not core.closed:
@@ -97,6 +97,9 @@ class OutboxWriter(ThreadActor):
                 for item in core.intake.drop_large():
                     core.skipped(SkipReason.CLOSED)
                     item.receipt.advance(ReceiptState.SKIPPED, SkipReason.CLOSED.value)
+        if self.fenced and not core.closed:  # given up meanwhile: what is left, and the leases, are the successor's
+            self._close()
+            return
         with contextlib.suppress(StoreFailed, sqlite3.Error):
             if self._connection is not None:
                 self._save_age(core.ports.read_clock())

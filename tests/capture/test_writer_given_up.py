@@ -59,3 +59,38 @@ def test_whoever_waits_for_a_turn_is_answered_by_the_successor(workspace: str, s
         assert answered == [ReceiptState.ACCEPTED]
         assert held.result(rig.runtime.clock.now() + 20.0) is None
         assert core.generation == 2
+
+
+def test_one_that_is_given_up_while_it_ends_leaves_what_is_left_and_the_leases_to_its_successor(
+    workspace: str, state: Path
+) -> None:
+    with Rig(state, None, workspace=workspace) as rig:
+        core = rig.capture.core
+        assert rig.capture.capture(turn(0)).wait("accepted", 20.0) is ReceiptState.ACCEPTED
+        first, second, inside = threading.Event(), threading.Event(), threading.Event()
+        threads: list[threading.Thread] = []
+
+        def hold(gate: threading.Event) -> Any:
+            def act(connection: object) -> None:
+                threads.append(threading.current_thread())
+                inside.set()
+                gate.wait(20.0)
+
+            return act
+
+        core.submit(hold(first), in_order=True)
+        assert inside.wait(20.0)
+        inside.clear()
+        writer = cast("Ref[Any]", core.writer)
+        held = core.submit(hold(second), in_order=True)
+        writer.stop(block=False)
+        first.set()
+        assert inside.wait(20.0)  # in its last words
+        writer.kill()
+        until(lambda: core.generation == 2, 20.0)
+        second.set()
+        assert held.result(rig.runtime.clock.now() + 20.0) is None
+        until(lambda: not threads[0].is_alive(), 20.0)
+        assert threads.count(threads[0]) == 2
+        assert rig.capture.capture(turn(1)).wait("accepted", 20.0) is ReceiptState.ACCEPTED
+        assert (state / "owners" / core.owner.name).exists()
