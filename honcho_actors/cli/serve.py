@@ -118,6 +118,7 @@ def _context(memory: Memory, asked: dict[str, Any]) -> dict[str, Any]:
         "reason": found.reason,
         "waited": found.waited,
         "age": found.age,
+        "degraded": list(found.degraded),
         "system": found.system,
         "user_message": found.user_message,
     }

@@ -104,7 +104,7 @@ class TestServe:
         said = hello(process)
         assert (said["ready"], said["pid"]) == (True, process.pid)
         cold = ask(process, do="context", session_key="one", user="ines", query="where were we with it?")
-        assert (cold["state"], cold["reason"]) == ("cold", "nothing_known")
+        assert (cold["state"], cold["reason"], cold["degraded"]) == ("cold", "nothing_known", [])
         taken = ask(
             process, do="capture", session_key="one", user="ines", prompt=["a", "b"], answer="c", wait="delivered"
         )
