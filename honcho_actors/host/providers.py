@@ -13,6 +13,7 @@ import logging
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
 from typing import Any, Final, Protocol, runtime_checkable
 
 from honcho_actors.host.crew import Crew
@@ -434,4 +435,11 @@ def _usable(one: Any, name: str) -> Document | None:
     if not text or not one.id.strip():
         return None
     peer = fence.line(one.peer)[:100] if isinstance(one.peer, str) else ""
-    return replace(one, text=text, peer=peer, provider=name)
+    return replace(one, text=text, peer=peer, created_at=_when(one.created_at), provider=name)
+
+
+def _when(given: Any) -> datetime | None:
+    """A time that can be shown and compared: without a zone it is taken for UTC; None for what is no time."""
+    if not isinstance(given, datetime):
+        return None
+    return given if given.tzinfo is not None else given.replace(tzinfo=UTC)

@@ -214,6 +214,16 @@ class TestIsolation:
         found = providers.search("rain", "session", "s")
         assert (ids(found), found.outcomes[0].dropped) == (["x"], 6)
 
+    def test_a_time_that_is_none_or_has_no_zone_costs_no_hit_and_breaks_no_order(self) -> None:
+        times: list[Any] = ["2026-11-30", 1.7e9, datetime(2026, 1, 1), datetime(2025, 1, 1, tzinfo=UTC)]  # noqa: DTZ001
+        hits = [hit(str(number), created_at=given) for number, given in enumerate(times)]
+        providers = MemoryProviders()
+        providers.register("odd", giving(*hits, inline=True))
+        found = providers.search("rain", "session", "s")
+        assert [one.created_at is None for one in found.documents] == [True, True, False, False]
+        assert [one.id for one in newest_first(found.documents)] == ["2", "3", "0", "1"]
+        assert "2. ines · time unknown" in found.text
+
     def test_each_provider_has_its_own_deadline_and_the_slow_one_takes_nothing_from_the_others(self) -> None:
         release = threading.Event()
         try:
