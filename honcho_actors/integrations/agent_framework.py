@@ -62,7 +62,7 @@ class MemoryProvider(ContextProvider):
 
     async def before_run(self, *, agent: Any, session: Any, context: Any, state: dict[str, Any]) -> None:
         """Called by the framework."""
-        request = current() or self._request
+        request = current(self._request)
         if request is None or self._turns.talk(request) is None:
             return
         calls = _Calls(self._turns, request)

@@ -123,7 +123,7 @@ class Remembering:
 
     def who(self, *, subagent: bool = False) -> TurnRequest | None:
         """Whose run this is, where it is asked."""
-        request = current() or self._request
+        request = current(self._request)
         return dataclasses.replace(request, scope="subagent") if request is not None and subagent else request
 
     def _given(self, run: _Run, options: dict[str, Any]) -> dict[str, Any]:

@@ -50,7 +50,7 @@ class Held:
 
     def step(self, path: str, body: Any) -> Step | None:
         """What a call is, or None where there is nothing for memory to do."""
-        request = current() or self.request
+        request = current(self.request)
         protocol = by_path(path)
         if request is None or protocol is None or not isinstance(body, Mapping):
             return None

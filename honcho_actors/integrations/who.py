@@ -18,6 +18,8 @@ from typing import Final
 from honcho_actors.model import Audience, Scope, TurnRequest
 
 _talking: Final[ContextVar[TurnRequest | None]] = ContextVar("honcho_talking", default=None)
+_below: Final[ContextVar[bool]] = ContextVar("honcho_subagent", default=False)
+"""Inside `subagent()`, with nobody named since."""
 
 
 @contextmanager
@@ -40,28 +42,26 @@ def talking(
         partition=partition,
         automated=automated,
     )
-    token = _talking.set(asked)
+    token, above = _talking.set(asked), _below.set(False)
     try:
         yield asked
     finally:
+        _below.reset(above)
         _talking.reset(token)
 
 
 @contextmanager
 def subagent() -> Iterator[None]:
-    """What runs inside works for a subagent of whoever is talking: it gets memory only where the settings say so, and
-    nothing that it says is captured."""
-    outer = _talking.get()
-    if outer is None:
-        yield
-        return
-    token = _talking.set(replace(outer, scope="subagent"))
+    """What runs inside works for a subagent of whoever is talking, or of whom an adapter is bound to: it gets memory
+    only where the settings say so, and nothing that it says is captured."""
+    token = _below.set(True)
     try:
         yield
     finally:
-        _talking.reset(token)
+        _below.reset(token)
 
 
-def current() -> TurnRequest | None:
-    """Whoever is talking here, or None."""
-    return _talking.get()
+def current(bound: TurnRequest | None = None) -> TurnRequest | None:
+    """Whoever is talking here, else whom the adapter that asks is `bound` to, or None."""
+    found = _talking.get() or bound
+    return replace(found, scope="subagent") if found is not None and _below.get() else found

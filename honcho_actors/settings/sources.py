@@ -30,6 +30,8 @@ SHARED_NAMES: Mapping[str, tuple[str, ...]] = {
     "workspace": ("HONCHO_WORKSPACE_ID",),
 }
 KEY_FILE_VARIABLE = "HONCHO_API_KEY_FILE"
+NO_SETTINGS = frozenset({PREFIX + "PROXY_TOKEN", PREFIX + "MCP_TOKEN"})
+"""Variables of ours that commands read by themselves."""
 HONCHO_CONFIG_FIELDS = {"apiKey": "api_key", "environmentUrl": "base_url"}
 WORKING_DIRECTORY_FILE = f"./{FILE_NAME}"
 WORKING_DIRECTORY_MAY_NOT_SET = frozenset({"api_key", "base_url", "allow_public_http", "metrics_host"})
@@ -179,7 +181,7 @@ def _own_environment(sources: Sources, fields: Collection[str], problems: list[P
     values: dict[str, Any] = {}
     named: dict[str, str] = {}
     for variable, text in sources.environ.items():
-        if not variable.startswith(PREFIX):
+        if not variable.startswith(PREFIX) or variable in NO_SETTINGS:
             continue
         name = variable[len(PREFIX) :].lower()
         if name in fields and variable == PREFIX + name.upper():

@@ -20,7 +20,7 @@ from honcho_actors.integrations.proxy import BadUpstream, Naming, app, naming
 from honcho_actors.integrations.proxy.upstream import Address
 from honcho_actors.integrations.sse import Events
 from tests.integrations.keeper import ANN, Held, House, settled
-from tests.integrations.proxying import Running
+from tests.integrations.running import Running
 from tests.support.memory_world import until
 from tests.support.stub_model import Say, StubModel
 
@@ -250,6 +250,10 @@ class TestNames:
             ask(proxy.root, chat(), {**ANN_TALKS, "x-honcho-token": token})
             assert ANN in model.seen[-1].system
         assert token not in repr(Naming(token=token))
+
+    def test_an_empty_token_is_nobodys_and_opens_nothing(self) -> None:
+        for given in ([], [(b"x-honcho-token", b"")]):
+            assert Naming(token="").named([*HERE, *CLAIMS, *given], {}) is None
 
     def test_a_call_that_an_sdk_repeats_is_the_same_turn(self, proxy: Running, home: House) -> None:
         for count in ("0", "1", "2"):

@@ -151,6 +151,19 @@ class TestNobody:
         with subagent():
             assert current() is None
 
+    def test_a_subagent_of_whom_an_adapter_is_bound_to_is_one_until_somebody_is_named(self) -> None:
+        with subagent():
+            bound = current(ASK)
+            assert bound is not None
+            assert (bound.user, bound.scope) == ("ann", "subagent")
+            with talking(session_key="t", user="bob") as named, subagent():
+                below = current(ASK)
+                assert below is not None
+                assert (below.user, below.scope) == ("bob", "subagent")
+            with talking(named):
+                assert current(ASK) is named
+        assert current(ASK) is ASK
+
     def test_who_is_talking_holds_inside_the_block_and_for_tasks_started_in_it(self) -> None:
         async def ask() -> TurnRequest | None:
             await asyncio.sleep(0)

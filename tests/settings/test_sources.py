@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from honcho_actors.cli import mcp, proxy
 from honcho_actors.settings import DEFINITIONS, HOSTED_URL, Settings, SettingsCell, Sources
 
 Make = Callable[..., Sources]
@@ -78,7 +79,8 @@ class TestResolution:
             "representation_ttl": 600.0, "volatile_max_age": 600.0, "snapshot_ttl": 604_800.0,
             "outbox_retention": 2_592_000.0, "outbox_max_bytes": 1_073_741_824, "delivered_window": 200,
             "anchor_window": 1000, "message_max_chars": 25_000, "search_limit": 8, "tool_preview_chars": 500,
-            "metrics_port": None, "metrics_host": "127.0.0.1", "admin_port": 0, "user_peer_prefix": "", "pin_user_peer": False,
+            "metrics_port": None, "metrics_host": "127.0.0.1", "admin_port": 0, "user_peer_prefix": "",
+            "pin_user_peer": False,
         }  # fmt: skip
         assert {name: getattr(settings, name) for name in documented} == documented
 
@@ -283,6 +285,10 @@ class TestFieldCases:
     def test_94_a_mistyped_variable_is_told_with_the_whole_name_that_was_meant(self, places: Make) -> None:
         settings = load(places({"HONCHO_ACTORS_SAVE_MESAGES": "false"}))
         assert "did you mean HONCHO_ACTORS_SAVE_MESSAGES?" in told(settings, "HONCHO_ACTORS_SAVE_MESAGES")
+
+    def test_the_tokens_that_commands_read_by_themselves_are_no_mistyped_settings(self, places: Make) -> None:
+        variables = {proxy.TOKEN_VARIABLE: "t", mcp.TOKEN_VARIABLE: "t"}
+        assert load(places(variables)).problems == ()
 
     @pytest.mark.parametrize("name", FLAGS)
     def test_95_text_for_a_truth_value_is_read_and_never_true_by_being_non_empty(self, places: Make, name: str) -> None:

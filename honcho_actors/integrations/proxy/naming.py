@@ -63,8 +63,8 @@ class Naming:
 
     def _vouched(self, headers: Headers, token: str) -> bool:
         """Whether claims count: by the token, or because a program of this machine makes them."""
-        if self.token is not None:
-            return hmac.compare_digest(token.encode("utf-8", "replace"), self.token.encode())
+        if self.token is not None:  # an empty one is nobody's
+            return self.token != "" and hmac.compare_digest(token.encode("utf-8", "replace"), self.token.encode())
         hosts = [value.decode("latin-1") for name, value in headers if name.lower() == b"host"]
         return (
             len(hosts) == 1
