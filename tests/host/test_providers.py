@@ -215,7 +215,7 @@ class TestIsolation:
         assert (ids(found), found.outcomes[0].dropped) == (["x"], 6)
 
     def test_a_time_that_is_none_or_has_no_zone_costs_no_hit_and_breaks_no_order(self) -> None:
-        times: list[Any] = ["2026-11-30", 1.7e9, datetime(2026, 1, 1), datetime(2025, 1, 1, tzinfo=UTC)]  # noqa: DTZ001
+        times: list[Any] = ["2026-11-30", 1.7e9, datetime(2026, 1, 1), datetime(2025, 1, 1, tzinfo=UTC)]
         hits = [hit(str(number), created_at=given) for number, given in enumerate(times)]
         providers = MemoryProviders()
         providers.register("odd", giving(*hits, inline=True))
