@@ -26,6 +26,7 @@ from __future__ import annotations
 
 import secrets
 import threading
+import weakref
 from collections.abc import Sequence
 from dataclasses import replace
 from enum import Enum
@@ -243,6 +244,7 @@ class Turns:
         self._budget = budget
         self._require_user = require_user
         self._open: dict[Talk, _Held] = {}
+        memory.companion("every turns", _Every).join(self)
 
     @classmethod
     def of(cls, memory: Memory) -> Turns:
@@ -419,6 +421,27 @@ class Turns:
             gone = self._open.pop(talk, None)
             if gone is not None:
                 gone.end()
+
+
+class _Every:
+    """All turns of one runtime, also those that do not end with it: who is forgotten is forgotten in each."""
+
+    def __init__(self, memory: Memory) -> None:
+        self._all: weakref.WeakSet[Turns] = weakref.WeakSet()
+        self._lock = threading.Lock()
+
+    def join(self, turns: Turns) -> None:
+        with self._lock:
+            self._all.add(turns)
+
+    def forget(self, peer: str) -> None:
+        with self._lock:
+            found = list(self._all)
+        for turns in found:
+            turns.forget(peer)
+
+    def close(self) -> None:
+        """Whoever made them ends them."""
 
 
 class _Held:

@@ -273,6 +273,19 @@ class TestReplay:
         assert home.memory.forget("ann").done
         assert turns.replays.mark(turn.talk) != mark
 
+    def test_who_is_forgotten_is_forgotten_in_every_ledger_of_the_runtime_and_nobody_else(self, home: House) -> None:
+        with (
+            contextlib.closing(histories(home.memory.settings)) as store,
+            Turns(home.memory, replays=Replays(store)) as turns,
+        ):
+            turn, other = turns.begin(ASK, "one"), turns.begin(TurnRequest(session_key="t", user="bob"), "two")
+            marks = [turns.replays.mark(one.talk) for one in (turn, other)]
+            assert home.memory.forget("ann").done
+            assert [turns.replays.mark(one.talk) == mark for one, mark in zip((turn, other), marks, strict=True)] == [
+                False,
+                True,
+            ]
+
 
 class TestRecognising:
     def test_the_calls_of_a_tool_loop_are_one_turn(self, home: House) -> None:
