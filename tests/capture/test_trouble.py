@@ -106,8 +106,13 @@ def test_a_full_intake_skips_after_at_most_50_ms_and_says_so(workspace: str, sta
         rig.capture.capture(turn(0)).wait("accepted", 5.0)
         blocker = sqlite3.connect(state / "outbox.db", isolation_level=None, check_same_thread=False)
         blocker.execute("BEGIN IMMEDIATE")
-        rig.capture.capture(turn(1))
-        assert until(lambda: any(isinstance(item, Captured) for item in rig.capture.core.intake.in_hand), 20.0)
+        stuck = rig.capture.capture(turn(1))
+
+        def in_hand() -> bool:
+            hand = rig.capture.core.intake.in_hand
+            return any(isinstance(item, Captured) and item.receipt is stuck for item in hand)
+
+        assert until(in_hand, 20.0)
         accepted = [rig.capture.capture(turn(number)) for number in range(2, 12)]
         began = Stopwatch()
         refused = rig.capture.capture(turn(99))
