@@ -1,6 +1,6 @@
 """What a driver is: one adapter, with a small program of its framework behind it, as the suite asks it to behave.
 
-To add an adapter: subclass `Driver` and `Chat`, and put an instance into `drivers.DRIVERS`. A behaviour that the
+To add an adapter: subclass `Driver` and `Chat`, and put its name into `drivers.TABLE`. A behaviour that the
 framework cannot have stands in `cannot`, under the name of its test, with the framework's own reason.
 """
 

@@ -101,6 +101,14 @@ def house(folder: Path, remote: Keeper | None = None, **settings: Any) -> Iterat
         yield House(memory, server.remote)
 
 
+@contextmanager
+def down(folder: Path) -> Iterator[House]:
+    """A runtime whose server is not there, and that does not wait for it at its end."""
+    with runtime(folder, "http://127.0.0.1:9", first_turn_wait=0.3) as memory:
+        yield House(memory, keeper())
+        memory.close(0.2)
+
+
 def settled(home: House) -> None:
     """Whatever the turns until now started has ended."""
 

@@ -1,4 +1,4 @@
-"""The proxy on a thread of its own, and the drivers that go through it with the real clients."""
+"""The drivers that go through the proxy with the real clients."""
 
 from __future__ import annotations
 
@@ -10,29 +10,12 @@ from typing import Any
 import anthropic
 import openai
 
-from honcho_actors import Memory, TurnRequest
-from honcho_actors.integrations.proxy import Naming, Upstream
-from honcho_actors.integrations.proxy.serving import running
+from honcho_actors import TurnRequest
 from tests.integrations.driving import Chat, Driver
 from tests.integrations.keeper import House
 from tests.integrations.raw import ChatWire, MessagesWire, RawChat, ResponsesWire, Wire
+from tests.integrations.running import Running
 from tests.support.stub_model import StubModel
-
-
-class Running:
-    """`with Running(memory, upstream_url) as proxy`: `proxy.root`, `proxy.url` (with `/v1`), `proxy.upstream`."""
-
-    def __init__(self, memory: Memory, upstream: str, naming: Naming | None = None) -> None:
-        self.upstream = Upstream(upstream)
-        self._running = running(memory, self.upstream, naming or Naming())
-
-    def __enter__(self) -> Running:
-        self.root = self._running.__enter__()
-        self.url = self.root + "/v1"
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._running.__exit__(None, None, None)
 
 
 def headers(request: TurnRequest | None) -> dict[str, str]:
@@ -67,16 +50,23 @@ class ProxyDriver(Driver):
         self.cannot = cannot or {}
         self._wire = wire
         self._kind = kind
+        self._client: Any = None
+        self._runner: asyncio.Runner | None = None
 
     @contextmanager
     def chat(self, house: House, model: StubModel, request: TurnRequest | None) -> Iterator[Chat]:
-        with Running(house.memory, model.root) as proxy, asyncio.Runner() as runner:
+        with Running(house.memory, model.root) as proxy:
+            if self._runner is None:
+                self._runner = asyncio.Runner()
+                self._client = self._kind(base_url=model.root, api_key="sk-" + "stub" * 5, max_retries=0)
             url = proxy.url if self._kind is openai.AsyncOpenAI else proxy.root
-            client: Any = self._kind(base_url=url, api_key="sk-" + "stub" * 5, max_retries=0)
-            try:
-                yield ProxyChat(self._wire, client, request, runner)
-            finally:
-                runner.run(client.close())
+            yield ProxyChat(self._wire, self._client.with_options(base_url=url), request, self._runner)
+
+    def close(self) -> None:
+        if self._runner is not None:
+            self._runner.run(self._client.close())
+            self._runner.close()
+            self._runner = None
 
 
 PROXY: list[Driver] = [

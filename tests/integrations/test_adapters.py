@@ -14,10 +14,9 @@ import pytest
 from honcho_actors import TurnRequest
 from tests.integrations.drivers import DRIVERS
 from tests.integrations.driving import STATIC, Driver, ratio, with_a_tool
-from tests.integrations.keeper import ANN, BOB, Held, House, house, keeper, settled
+from tests.integrations.keeper import ANN, BOB, Held, House, down, house, keeper, settled
 from tests.support.memory_world import until
 from tests.support.stub_model import Say, StubModel, echo
-from tests.support.tools_rig import runtime
 
 ANN_TALKS = TurnRequest(session_key="garden", user="ann")
 ASKED = "what shall I do with the tomatoes this week?"
@@ -29,7 +28,7 @@ Error = Exception
 @pytest.fixture(params=DRIVERS, ids=lambda driver: driver.name)
 def driver(request: pytest.FixtureRequest) -> Driver:
     """Each adapter; a behaviour that its framework cannot have is skipped, with the framework's own reason."""
-    found: Driver = request.param
+    found: Driver = request.param.driver_or_skip()
     reason = found.cannot.get(request.node.originalname)
     if reason is not None:
         pytest.skip(f"{found.name}: {reason}")
@@ -175,11 +174,12 @@ def test_asked_again_after_an_error_the_words_are_captured_once(driver: Driver, 
 
 
 def test_with_memory_down_the_turn_is_what_it_was_without(driver: Driver, tmp_path: Path, model: StubModel) -> None:
-    with runtime(tmp_path, "http://127.0.0.1:9", first_turn_wait=0.3) as memory:
-        with driver.chat(House(memory, keeper()), model, ANN_TALKS) as chat:
+    with down(tmp_path) as home:
+        with driver.chat(home, model, ANN_TALKS) as chat:
             assert chat.say(ASKED)
         assert driver.system(model.calls[0]) == STATIC
-        until(lambda: memory.status().outbox.get("pending_turns") == 1, 20.0)
+        accepted = ("honcho_actors_captures_total", {"outcome": "accepted"})
+        until(lambda: home.memory.meters.registry.get_sample_value(*accepted) == 1, 20.0)
 
 
 def test_read_only_reads_and_captures_nothing(driver: Driver, tmp_path: Path, model: StubModel) -> None:
@@ -269,6 +269,6 @@ def test_two_people_at_once_never_meet(driver: Driver, home: House, model: StubM
 
 def test_what_a_driver_cannot_is_a_behaviour_of_this_suite() -> None:
     for one in DRIVERS:
-        for behaviour, reason in one.cannot.items():
+        for behaviour, reason in one.driver_or_skip().cannot.items():
             assert behaviour in globals(), (one.name, behaviour)
             assert len(reason) > 20

@@ -83,7 +83,16 @@ def test_every_public_name_is_there_when_it_is_asked_for() -> None:
     assert "honcho_actors.runtime" in loaded(code)
 
 
-@pytest.mark.parametrize(("module", "package", "extra"), [("openai", "openai", "openai"), ("anthropic",) * 3])
+@pytest.mark.parametrize(
+    ("module", "package", "extra"),
+    [
+        ("openai",) * 3,
+        ("anthropic",) * 3,
+        ("agents",) * 3,
+        ("langchain",) * 3,
+        ("pydantic_ai", "pydantic_ai", "pydantic-ai"),
+    ],
+)
 def test_a_missing_extra_names_the_command_that_installs_it(module: str, package: str, extra: str) -> None:
     code = (
         f"import sys\nsys.modules[{package!r}] = None\n"
