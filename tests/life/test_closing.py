@@ -82,7 +82,7 @@ class TestClosed:
     def test_a_second_caller_does_not_wait_longer_than_it_said(self, make: MakeMemory, hung: str) -> None:
         memory = make(hung)
         memory.capture(Turn("one", "ann", "hello", None)).wait("accepted", 20.0)
-        first = threading.Thread(target=memory.close, args=(8.0,))
+        first = threading.Thread(target=memory.close, args=(4.0,))
         first.start()
         until(lambda: memory._closing.locked(), 20.0)
         with Lateness() as control:

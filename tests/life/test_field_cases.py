@@ -308,7 +308,7 @@ for number in range(20):
 print(json.dumps("warm"), flush=True)
 sys.stdin.readline()
 begun = time.monotonic()
-found = ask("cold", "ann", 1.5)
+found = ask("cold", "ann", 1.0)
 print(json.dumps([found.reason, time.monotonic() - begun]), flush=True)
 sys.stdin.readline()
 memory.close(2.0)
@@ -336,17 +336,17 @@ def test_case_127_a_suspended_process_answers_what_is_overdue_at_once_and_makes_
         process.stdin.flush()
         until(lambda: remote.count("session_context") == 21, 20.0)
         process.send_signal(signal.SIGSTOP)
-        time.sleep(2.5)
+        time.sleep(2.0)
         resumed = time.monotonic()
         with Lateness() as control:
             process.send_signal(signal.SIGCONT)
             reason, took = json.loads(process.stdout.readline())
             answered = time.monotonic()
             assert reason == "deadline"
-            assert took > 2.0
+            assert took > 1.9
             assert answered - resumed < 1.2 + 3 * control.worst(resumed, answered), "it waited on"
         asked = len(remote.asked)
-        time.sleep(1.2)
+        time.sleep(0.7)
         assert len(remote.asked) <= asked + 1, "one refresh, not a burst"
         assert remote.count("session_context") <= 22
     finally:

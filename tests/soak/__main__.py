@@ -61,7 +61,7 @@ class Size:
     settle: float
 
 
-WHOLE = Size(seconds=480.0, sessions=5000, least=20, longer=20.0, settle=100.0)
+WHOLE = Size(seconds=460.0, sessions=5000, least=20, longer=20.0, settle=100.0)
 SHARE = Size(seconds=40.0, sessions=400, least=3, longer=40.0, settle=100.0)
 """In `make test`: a twelfth of the time, so a twelfth of the faults would do; it takes two more."""
 

@@ -26,13 +26,15 @@ WAKES: Final = 3
 hand the answer on, and to be looked at by who measures."""
 GRAIN: Final = 0.01
 """Seconds that are below what two threads of an interpreter can tell apart."""
+MEET: Final = 0.45
 SPEAKS: Final = 0.4
 """Share of the turns after which something is captured."""
 
 
 @dataclass
 class Load:
-    """Callers until `end`; every conversation is met, evenly over four fifths of `seconds`."""
+    """Callers until `end`; every conversation is met, evenly over the first part (`MEET`) of `seconds`: after that, what
+    grows, grows with time."""
 
     memory: Memory
     sessions: int
@@ -130,14 +132,16 @@ class Load:
             await asyncio.sleep(dice.expovariate(1 / PAUSE))
 
     def _next(self, dice: random.Random) -> tuple[int, TurnRequest, float]:
-        """A conversation that is due to be met for the first time, else one that was met lately."""
-        share = (time.monotonic() - self.begun) / (0.8 * self.seconds)
+        """A conversation that is due to be met for the first time, else one that was met lately, or at any time."""
+        share = (time.monotonic() - self.begun) / (MEET * self.seconds)
         with self._lock:
             if self.met < min(self.sessions, share * self.sessions + 1):
                 session = self.met
                 self.met += 1
-            else:
+            elif dice.random() < 0.7:
                 session = max(0, self.met - 1 - int(dice.expovariate(1 / 60)))
+            else:
+                session = dice.randrange(self.met)
         request = TurnRequest(
             session_key=f"talk-{session}", user=self._user(session), query=f"where were we, {session}?"
         )
