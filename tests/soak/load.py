@@ -27,14 +27,15 @@ hand the answer on, and to be looked at by who measures."""
 GRAIN: Final = 0.01
 """Seconds that are below what two threads of an interpreter can tell apart."""
 MEET: Final = 0.45
+"""Share of the time in which everybody is met."""
 SPEAKS: Final = 0.4
 """Share of the turns after which something is captured."""
 
 
 @dataclass
 class Load:
-    """Callers until `end`; every conversation is met, evenly over the first part (`MEET`) of `seconds`: after that, what
-    grows, grows with time."""
+    """Callers until `end`; every conversation is met, evenly over the first part (`MEET`) of `seconds`: what grows after
+    that grows with time."""
 
     memory: Memory
     sessions: int
