@@ -34,8 +34,8 @@ SPEAKS: Final = 0.4
 
 @dataclass
 class Load:
-    """Callers until `end`; every conversation is met, evenly over the first part (`MEET`) of `seconds`: what grows after
-    that grows with time."""
+    """Callers until `end`; every conversation is met, evenly over the first part (`MEET`) of `seconds`: what grows
+    after that grows with time."""
 
     memory: Memory
     sessions: int
