@@ -95,8 +95,9 @@ class House:
 
 @contextmanager
 def house(folder: Path, remote: Keeper | None = None, **settings: Any) -> Iterator[House]:
-    """A runtime and its keeper, for as long as the block lasts."""
-    with Server(remote or keeper()) as server, runtime(folder, server.url, **settings) as memory:
+    """A runtime and its keeper, for as long as the block lasts. A cold turn may wait long: the machine may be busy."""
+    given = {"first_turn_wait": 30.0, **settings}
+    with Server(remote or keeper()) as server, runtime(folder, server.url, **given) as memory:
         assert isinstance(server.remote, Keeper)
         yield House(memory, server.remote)
 

@@ -36,6 +36,7 @@ def talk(honcho: Server, folder: Path, *arguments: str, lines: str = LINES, **en
         "HONCHO_ACTORS_STATE_DIR": str(folder / "state"),
         "HONCHO_ACTORS_CACHE_DIR": str(folder / "cache"),
         "HONCHO_ACTORS_DIALECTIC_CADENCE": "1",
+        "HONCHO_ACTORS_FIRST_TURN_WAIT": "30",
         **environment,
     }
     command = [sys.executable, "-c", code, "chat", "--user", "ann", "--session", "garden", *arguments]

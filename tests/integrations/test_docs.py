@@ -38,6 +38,7 @@ def test_the_program_of_a_page_prints_what_the_page_says(page: Path, model: Stub
             "ANTHROPIC_BASE_URL": model.root,
             "ANTHROPIC_API_KEY": "none",
             "PYTHONWARNINGS": "ignore",
+            "HONCHO_ACTORS_FIRST_TURN_WAIT": "30",
         }
         for program, output in programs:
             done = subprocess.run(

@@ -246,7 +246,7 @@ class TestReplay:
         replays, systems = Replays(), []
         with Server(keeper()) as server:
             for folder in ("one", "two"):
-                with runtime(tmp_path / folder, server.url, first_turn_wait=5.0) as memory:
+                with runtime(tmp_path / folder, server.url, first_turn_wait=30.0) as memory:
                     turn = Turns(memory, replays=replays).begin(ASK, "where were we?")
                     systems.append((turn.context.system, turn.system))
                 server.remote.statuses.update(session_context=500, peer_context=500)
