@@ -79,8 +79,9 @@ def leave(state: str, folder: Path, url: str) -> Exit:
             text=True,
             env=environment,
             cwd=folder,
+            start_new_session=True,
         )
-        overdue = threading.Timer(PATIENCE, process.kill)
+        overdue = threading.Timer(PATIENCE, os.killpg, (process.pid, signal.SIGKILL))  # and what it has forked
         overdue.start()
         left = _attend(process, one)
         one.code = process.wait()

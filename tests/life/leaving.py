@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import atexit
+import faulthandler
 import json
 import logging
 import os
@@ -301,6 +302,7 @@ def forked(work: Callable[[], None]) -> int:
         warnings.simplefilter("ignore", DeprecationWarning)
         child = os.fork()
     if child == 0:
+        faulthandler.dump_traceback_later(60.0, exit=True)  # whoever hangs says where
         work()
         sys.exit(0)
     return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
