@@ -45,7 +45,7 @@ def talk(honcho: Server, folder: Path, *arguments: str, lines: str = LINES, **en
     return done.stdout
 
 
-@pytest.mark.parametrize("protocol", ["chat", "responses", "messages"])
+@pytest.mark.parametrize("protocol", ["responses", "messages"])
 def test_each_protocol_is_streamed_and_earlier_messages_are_sent_again_byte_for_byte(
     honcho: Server, model: StubModel, tmp_path: Path, protocol: str
 ) -> None:
