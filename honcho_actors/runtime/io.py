@@ -8,7 +8,6 @@ force without a restart.
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import os
 import threading
 from collections.abc import Awaitable, Callable, Mapping
@@ -43,8 +42,6 @@ def preload() -> None:
     with _loading:
         try:
             import_module("honcho_actors.honcho.client")
-            with contextlib.suppress(ImportError):
-                import_module("anyio._backends._asyncio")  # httpcore reaches for it when it takes its first lock
         finally:
             _loaded.set()
 

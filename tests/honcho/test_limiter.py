@@ -51,6 +51,24 @@ async def test_cold_waiters_go_first_and_the_earlier_deadline_inside_one_priorit
     assert (limiter.busy, limiter.waiting) == (0, 0)
 
 
+async def test_among_cold_calls_goes_first_whoever_is_waited_for_least_long_whatever_the_calls_own_deadline() -> None:
+    limiter = Limiter(concurrency=1)
+    await held(limiter, 1)
+    order: list[str] = []
+
+    async def wait(name: str, deadline: float, due: float | None) -> None:
+        if await limiter.acquire(Priority.COLD, deadline, due):
+            order.append(name)
+            limiter.release()
+
+    calls = (("patient", soon(20), soon(9)), ("hurried", soon(30), soon(3)), ("nobody waits", soon(15), None))
+    tasks = [asyncio.create_task(wait(*call)) for call in calls]
+    await asyncio.sleep(0)
+    limiter.release()
+    await asyncio.gather(*tasks)
+    assert order == ["hurried", "patient", "nobody waits"]
+
+
 async def test_nobody_starves_behind_a_stream_of_cold_calls() -> None:
     limiter = Limiter(concurrency=1)
     await held(limiter, 1)
