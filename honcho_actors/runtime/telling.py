@@ -109,6 +109,13 @@ class Telling:
             for cause in self.health.causes:
                 self._meters.degraded.labels(cause).set(0.0)
 
+    def left_behind(self) -> None:
+        """In a forked child: whoever held the lock stayed with the parent. Takes none."""
+        self._lock = threading.Lock()
+        self._closed, self._teller = True, None
+        self._callbacks.clear()
+        self._untold.clear()
+
     def _tell(self, health: Health, changes: tuple[Change, ...]) -> None:
         """Under the lock."""
         if not self._callbacks:

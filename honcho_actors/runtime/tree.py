@@ -134,6 +134,7 @@ class Tree:
         self._lock = threading.Lock()
         self.sessions.close()
         self.capture.close()
+        self.telling.left_behind()
 
     def _start(self) -> None:
         with self._lock:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import logging
+import os
 import threading
 import time
+import warnings
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -244,3 +246,23 @@ class TestCallbacks:
         limits(memory, free_bytes=1 << 60)
         until(lambda: told)
         until(lambda: "honcho-health" not in {thread.name for thread in threading.enumerate()})
+
+    def test_a_child_that_was_forked_in_the_middle_of_a_look_can_be_asked_and_tells_nobody(
+        self, make: MakeMemory, server: Server, tmp_path: Path
+    ) -> None:
+        memory = make(server.url)
+        told: list[HealthChange] = []
+        memory.on_health(told.append)
+        assert memory._tree is not None
+        with memory._tree.telling._lock, warnings.catch_warnings():
+            warnings.simplefilter("ignore", DeprecationWarning)  # a fork beside threads: what is tested here
+            child = os.fork()
+            if child == 0:
+                try:
+                    state = memory.status().state
+                    memory.on_health(told.append)()
+                    os._exit(0 if state == "closed" and not told else 1)
+                finally:
+                    os._exit(2)
+        assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+        assert memory.status().state == "ready"
