@@ -9,6 +9,7 @@ loopback is refused before its path is looked at).
 from __future__ import annotations
 
 import asyncio
+import errno
 import socket
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -19,6 +20,9 @@ MOST_HEAD_BYTES: Final = 8192
 HEAD_TIMEOUT: Final = 1.0
 WRITE_TIMEOUT: Final = 5.0
 MOST_CONNECTIONS: Final = 64
+SPENT: Final = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM})
+SPENT_FOR: Final = 1.0
+"""Seconds until it is looked again whether the process has a descriptor left: who waits keeps the port readable."""
 
 _WORDS: Final = {
     200: "OK",
@@ -109,12 +113,19 @@ class Door:
                 return
             try:
                 taken, _where = self._listening.accept()
-            except OSError:  # nobody waits, or who waited has gone, or there is no descriptor left
+            except OSError as error:  # nobody waits, or who waited has gone, or there is no descriptor left
+                if error.errno in SPENT:
+                    loop.remove_reader(self._listening.fileno())
+                    loop.call_later(SPENT_FOR, self._listen_again)
                 return
             taken.setblocking(False)
             task = loop.create_task(self._bring_up(taken))
             self._coming[task] = taken
             task.add_done_callback(self._came)
+
+    def _listen_again(self) -> None:
+        if self._listening is not None:
+            asyncio.get_running_loop().add_reader(self._listening.fileno(), self._accept)
 
     async def _bring_up(self, taken: socket.socket) -> None:
         self._coming.pop(asyncio.current_task(), None)  # type: ignore[arg-type]
