@@ -16,7 +16,7 @@ from collections.abc import Awaitable, Callable, MutableMapping
 from typing import TYPE_CHECKING, Any, Final
 
 from honcho_actors.integrations.extras import needed
-from honcho_actors.integrations.proxy.naming import MAX_NAME, ours
+from honcho_actors.integrations.proxy.naming import MAX_NAME, audience_in, ours, scope_in
 from honcho_actors.model import TurnRequest
 
 if TYPE_CHECKING:
@@ -108,16 +108,16 @@ def talking_in(http: Any, bound: TurnRequest | None) -> TurnRequest | None:
     if http is None:
         return bound
     found = ours([(name, value) for name, value in http.headers.raw])
-    session, user = found.get("session"), found.get("user")
-    if not session and not user:
+    if "session" not in found and "user" not in found:
         return bound
+    session, user = found.get("session"), found.get("user")
     if not session or not user or len(session) > MAX_NAME or len(user) > MAX_NAME:
         return None
     return TurnRequest(
         session_key=session,
         user=user,
-        scope="subagent" if found.get("scope") == "subagent" else "main",
-        audience="shared" if found.get("audience") == "shared" else "private",
+        scope=scope_in(found),
+        audience=audience_in(found),
     )
 
 

@@ -20,7 +20,8 @@ from mcp.client.client import Client
 from mcp.client.stdio import stdio_client
 from mcp.client.streamable_http import streamable_http_client
 
-from honcho_actors.integrations.mcp import STATUS_URI, Guarded
+from honcho_actors import TurnRequest
+from honcho_actors.integrations.mcp import STATUS_URI, Guarded, talking_in
 from honcho_actors.local.process import start
 from honcho_actors.settings import Settings
 from tests.integrations.keeper import ANN, BOB
@@ -205,6 +206,15 @@ def test_over_http_nobody_without_the_token_and_no_page_of_a_browser(over_http: 
     right = {"authorization": f"Bearer {token}", "accept": "application/json, text/event-stream"}
     for more in ({"host": "evil.example"}, {"origin": "http://evil.example"}):
         assert httpx.post(url, json=hello, headers={**right, **more}, timeout=PATIENCE).status_code in (403, 421)
+
+
+def test_names_that_come_twice_are_nobodys_and_not_those_of_whom_the_server_was_started_for() -> None:
+    bound = TurnRequest(session_key="garden", user="ann")
+    twice = [("x-honcho-session", "s"), ("x-honcho-user", "bob")] * 2
+    assert talking_in(httpx.Request("POST", "http://localhost", headers=twice), bound) is None
+    assert talking_in(httpx.Request("POST", "http://localhost"), bound) is bound
+    room = httpx.Request("POST", "http://localhost", headers=[*twice[:2], ("x-honcho-audience", "Shared")])
+    assert talking_in(room, bound) == TurnRequest(session_key="s", user="bob", audience="shared")
 
 
 def test_a_token_that_comes_twice_is_none() -> None:

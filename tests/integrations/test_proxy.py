@@ -251,6 +251,28 @@ class TestNames:
             assert ANN in model.seen[-1].system
         assert token not in repr(Naming(token=token))
 
+    @pytest.mark.parametrize("said", [[b"shared"], [b"Shared"], [b"group"], [b""], [b"private", b"private"], [b"\xff"]])
+    def test_a_room_that_is_not_surely_private_is_shared(self, said: list[bytes]) -> None:
+        named = Naming().named([*HERE, *CLAIMS, *((b"x-honcho-audience", one) for one in said)], {})
+        assert named is not None
+        assert named.request.audience == "shared"
+        assert Naming().named([*HERE, *CLAIMS, (b"x-honcho-audience", b"Private")], {}).request.audience == "private"  # type: ignore[union-attr]
+
+    @pytest.mark.parametrize("said", [[b"subagent"], [b"SubAgent"], [b"tool"], [b"main", b"subagent"]])
+    def test_what_is_not_surely_the_person_themselves_is_not_captured(self, said: list[bytes]) -> None:
+        named = Naming().named([*HERE, *CLAIMS, *((b"x-honcho-scope", one) for one in said)], {})
+        assert named is not None
+        assert named.request.scope == "subagent"
+        for words, automated in (([b"1"], True), ([b"on"], True), ([b"1", b"1"], True), ([b"0"], False), ([], False)):
+            given = Naming().named([*HERE, *CLAIMS, *((b"x-honcho-automated", one) for one in words)], {})
+            assert given is not None
+            assert given.request.automated is automated
+
+    def test_the_requests_own_user_does_not_decide_between_two_headers(self) -> None:
+        naming, twice = Naming(user_field=True), [(b"x-honcho-user", b"ann"), (b"x-honcho-user", b"bob")]
+        assert naming.named([*HERE, *twice], {"user": "carol"}) is None
+        assert naming.named(HERE, {"user": "carol"}) is not None
+
     def test_an_empty_token_is_nobodys_and_opens_nothing(self) -> None:
         for given in ([], [(b"x-honcho-token", b"")]):
             assert Naming(token="").named([*HERE, *CLAIMS, *given], {}) is None

@@ -16,7 +16,7 @@ from typing import Any, Final
 
 from honcho_actors.integrations.protocols import Body
 from honcho_actors.integrations.protocols.shape import part
-from honcho_actors.model import TurnRequest
+from honcho_actors.model import Audience, Scope, TurnRequest
 
 PREFIX: Final = b"x-honcho-"
 MAX_NAME: Final = 1_000
@@ -48,16 +48,16 @@ class Naming:
         found = ours(headers)
         if not self._vouched(headers, found.get("token", "")):
             return None
-        user = found.get("user") or (self._in_body(body) if self.user_field else "")
-        session = found.get("session") or (f"user:{user}" if self.user_field and user else "")
+        user = found.get("user", self._in_body(body) if self.user_field else "")
+        session = found.get("session", f"user:{user}" if self.user_field and user else "")
         if not user or not session or len(user) > MAX_NAME or len(session) > MAX_NAME:
             return None
         request = TurnRequest(
             session_key=session,
             user=user,
-            scope="subagent" if found.get("scope") == "subagent" else "main",
-            audience="shared" if found.get("audience") == "shared" else "private",
-            automated=found.get("automated", "").lower() in ("1", "true", "yes"),
+            scope=scope_in(found),
+            audience=audience_in(found),
+            automated=found.get("automated", "no").lower() not in ("0", "false", "no"),
         )
         return Named(request, found.get("turn") or None, _repeated(headers))
 
@@ -95,8 +95,19 @@ def _without_port(host: str) -> str:
     return host.rsplit(":", 1)[0] if host.count(":") == 1 else host
 
 
+def scope_in(found: Mapping[str, str]) -> Scope:
+    """A word that is not known, or a header that comes twice, is the narrow one: nothing is captured."""
+    return "main" if found.get("scope", "main").lower() == "main" else "subagent"
+
+
+def audience_in(found: Mapping[str, str]) -> Audience:
+    """As above: nobody's memory is shown in a room that is not surely theirs."""
+    return "private" if found.get("audience", "private").lower() == "private" else "shared"
+
+
 def ours(headers: Headers) -> Mapping[str, str]:
-    """Our own headers by their name without the prefix. One that comes twice says nothing."""
+    """Our own headers by their name without the prefix. One that comes twice, or is no text, is there and says "": it
+    is neither of the two, and not as good as none."""
     found: dict[str, str] = {}
     twice: set[str] = set()
     for name, value in headers:
@@ -109,7 +120,7 @@ def ours(headers: Headers) -> Mapping[str, str]:
                 found[short] = value.decode("utf-8").strip()
             except UnicodeDecodeError:
                 twice.add(short)
-    return {name: value for name, value in found.items() if name not in twice}
+    return {**found, **dict.fromkeys(twice, "")}
 
 
 def _repeated(headers: Headers) -> bool:
