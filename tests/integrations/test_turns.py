@@ -16,7 +16,7 @@ from honcho_actors.integrations import Turns, current, talking
 from honcho_actors.integrations.who import subagent
 from honcho_actors.model import Reason, State
 from honcho_actors.sessions.histories import histories
-from tests.integrations.keeper import ANN, Held, House, house, keeper, settled
+from tests.integrations.keeper import ANN, Held, House, down, house, keeper, settled
 from tests.support.memory_world import Server
 from tests.support.tools_rig import runtime
 
@@ -191,8 +191,8 @@ class TestNobody:
             assert home.remote.held == {}
 
     def test_with_memory_down_a_turn_goes_on_and_is_kept(self, tmp_path: Path) -> None:
-        with runtime(tmp_path, "http://127.0.0.1:9", first_turn_wait=0.5) as memory:
-            turn = Turns(memory).begin(ASK, "where were we?")
+        with down(tmp_path) as home:
+            turn = Turns(home.memory).begin(ASK, "where were we?")
             assert (turn.known, turn.system) == (True, "")
             receipt = turn.finish("At the ribs.")
             assert receipt is not None
