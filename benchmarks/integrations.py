@@ -148,7 +148,7 @@ def imported(code: str, rounds: int) -> float:
 def measure(quick: bool, names: list[str] | None) -> dict[str, Any]:
     """Everything, once."""
     rounds = 60 if quick else 200
-    drivers = [one for one in DRIVERS if not names or one.name in names]
+    drivers = [one.driver for one in DRIVERS if not names or one.name in names]
     found: dict[str, Any] = {
         "import_bare_ms": imported("import honcho_actors", 5 if quick else 15),
         "import_memory_ms": imported("from honcho_actors import Memory", 5 if quick else 15),
