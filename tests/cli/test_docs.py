@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import importlib
 import re
+import tomllib
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 from typing import Any
 
-import pytest
 import typer
 
 from honcho_actors import Memory
@@ -67,56 +67,72 @@ def test_a_wrong_word_is_seen() -> None:
         assert misnamed(words) is None
 
 
-@pytest.fixture(params=PAGES, ids=lambda page: str(page.relative_to(ROOT)))
-def page(request: pytest.FixtureRequest) -> Path:
-    found: Path = request.param
-    return found
+def test_every_command_and_every_option_of_it_exists() -> None:
+    for page in PAGES:
+        assert [wrong for words in called(page) if (wrong := misnamed(words))] == [], page.name
 
 
-def test_every_command_and_every_option_of_it_exists(page: Path) -> None:
-    assert [wrong for words in called(page) if (wrong := misnamed(words))] == []
+def test_every_target_of_make_exists() -> None:
+    for page in PAGES:
+        targets = set(re.findall(r"^([a-z][\w-]*):", (ROOT / "Makefile").read_text(), re.MULTILINE))
+        named = {
+            name
+            for piece in code(page)
+            for name in re.findall(r"^(?:\w+=\S+ )*make ([a-z][\w-]*)", piece, re.MULTILINE)
+        }
+        assert named - targets == set(), page.name
 
 
-def test_every_target_of_make_exists(page: Path) -> None:
-    targets = set(re.findall(r"^([a-z][\w-]*):", (ROOT / "Makefile").read_text(), re.MULTILINE))
-    named = {
-        name for piece in code(page) for name in re.findall(r"^(?:\w+=\S+ )*make ([a-z][\w-]*)", piece, re.MULTILINE)
-    }
-    assert named - targets == set()
+def test_every_variable_of_ours_is_a_setting_or_a_commands_token() -> None:
+    for page in PAGES:
+        named = set(re.findall(r"HONCHO_ACTORS_[A-Z_]*[A-Z]\b", page.read_text("utf-8"))) - {"HONCHO_ACTORS_NAME"}
+        known = {f"HONCHO_ACTORS_{name.upper()}" for name in DEFINITIONS} | {proxy.TOKEN_VARIABLE, mcp.TOKEN_VARIABLE}
+        assert named - known == set(), page.name
 
 
-def test_every_variable_of_ours_is_a_setting_or_a_commands_token(page: Path) -> None:
-    named = set(re.findall(r"HONCHO_ACTORS_[A-Z_]*[A-Z]\b", page.read_text("utf-8"))) - {"HONCHO_ACTORS_NAME"}
-    known = {f"HONCHO_ACTORS_{name.upper()}" for name in DEFINITIONS} | {proxy.TOKEN_VARIABLE, mcp.TOKEN_VARIABLE}
-    assert named - known == set()
+def test_every_link_leads_somewhere() -> None:
+    for page in PAGES:
+        for link in re.findall(r"\]\(([^)#\s]+)(?:#[\w-]*)?\)", page.read_text("utf-8")):
+            assert "://" in link or (page.parent / link).exists(), link
 
 
-def test_every_link_leads_somewhere(page: Path) -> None:
-    for link in re.findall(r"\]\(([^)#\s]+)(?:#[\w-]*)?\)", page.read_text("utf-8")):
-        assert "://" in link or (page.parent / link).exists(), link
+def test_every_file_and_every_module_exists() -> None:
+    for page in PAGES:
+        places = (ROOT, ROOT / "honcho_actors", ROOT / "docs", page.parent)
+        for piece in code(page):
+            for path in re.findall(rf"(?<![\w./-])(?:{ROOMS})/[\w/-]+(?:\.\w+)*", piece):
+                stem, _, last = path.rpartition(".")
+                ours = any((place / path).exists() for place in places)
+                value = stem and last.isidentifier() and (ROOT / "honcho_actors" / f"{stem}.py").exists()
+                assert ours or (
+                    value and hasattr(importlib.import_module(f"honcho_actors.{stem.replace('/', '.')}"), last)
+                ), path
+            for module in re.findall(r"python -m ([\w.]+)", piece):
+                at = ROOT / module.replace(".", "/")
+                assert module in ELSEWHERE or at.with_suffix(".py").exists() or (at / "__main__.py").exists(), module
 
 
-def test_every_file_and_every_module_exists(page: Path) -> None:
-    places = (ROOT, ROOT / "honcho_actors", ROOT / "docs", page.parent)
-    for piece in code(page):
-        for path in re.findall(rf"(?<![\w./-])(?:{ROOMS})/[\w/-]+(?:\.\w+)*", piece):
-            stem, _, last = path.rpartition(".")
-            ours = any((place / path).exists() for place in places)
-            value = stem and last.isidentifier() and (ROOT / "honcho_actors" / f"{stem}.py").exists()
-            assert ours or (
-                value and hasattr(importlib.import_module(f"honcho_actors.{stem.replace('/', '.')}"), last)
-            ), path
-        for module in re.findall(r"python -m ([\w.]+)", piece):
-            at = ROOT / module.replace(".", "/")
-            assert module in ELSEWHERE or at.with_suffix(".py").exists() or (at / "__main__.py").exists(), module
+def test_every_dotted_name_and_every_call_of_memory_exists() -> None:
+    for page in PAGES:
+        for piece in code(page):
+            for name in re.findall(r"^((?:honcho_actors|supervision)(?:\.\w+)+)$", piece):
+                assert _there(name) or f"the log `{name}`" in page.read_text("utf-8"), name
+            for name in re.findall(r"\b[Mm]emory\.([a-z]\w*)\(", piece):
+                assert hasattr(Memory, name), name
 
 
-def test_every_dotted_name_and_every_call_of_memory_exists(page: Path) -> None:
-    for piece in code(page):
-        for name in re.findall(r"^((?:honcho_actors|supervision)(?:\.\w+)+)$", piece):
-            assert _there(name) or f"the log `{name}`" in page.read_text("utf-8"), name
-        for name in re.findall(r"\b[Mm]emory\.([a-z]\w*)\(", piece):
-            assert hasattr(Memory, name), name
+def test_every_extra_and_everything_imported_exists() -> None:
+    for page in PAGES:
+        extras = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]["optional-dependencies"]
+        for piece in code(page):
+            for named in re.findall(r"honcho-actors\[([\w,-]+)\]", piece):
+                assert set(named.split(",")) <= set(extras), named
+            if page.parent.name == "integrations":  # they need the frameworks, and are run by their own tests
+                continue
+            for module, names in re.findall(
+                r"^\s*from ((?:honcho_actors|supervision)[\w.]*) import ([\w, ]+)", piece, re.MULTILINE
+            ):
+                assert [one for one in re.split(r",\s*", names.strip()) if not _there(f"{module}.{one}")] == [], module
 
 
 def _there(name: str) -> bool:
