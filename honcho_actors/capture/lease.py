@@ -15,7 +15,7 @@ import weakref
 from pathlib import Path
 from typing import Any
 
-from honcho_actors.store import StoreFailed, private_directory, private_file
+from honcho_actors.store import StoreFailed, StoreReason, private_directory, private_file
 
 fcntl: Any
 try:
@@ -24,6 +24,10 @@ except ImportError:  # a system without advisory locks
     fcntl = None
 
 _held: weakref.WeakSet[Owner] = weakref.WeakSet()
+
+
+ATTEMPTS = 100
+"""Between the making of a holder's file and its lock another process may take it for a dead one's and remove it."""
 
 
 class Owner:
@@ -40,11 +44,14 @@ class Owner:
             return
         private_directory(self._directory)
         path = self._path(self.name)
-        private_file(path)
-        self._descriptor = os.open(path, os.O_RDWR | getattr(os, "O_CLOEXEC", 0))
-        if fcntl is not None:
-            fcntl.flock(self._descriptor, fcntl.LOCK_EX)
-        _held.add(self)
+        for _ in range(ATTEMPTS):
+            private_file(path)
+            descriptor = _locked(path)
+            if descriptor is not None:
+                self._descriptor = descriptor
+                _held.add(self)
+                return
+        raise StoreFailed(StoreReason.UNUSABLE, path, "removed again and again")
 
     def close(self) -> None:
         """Removes the file: this holder is gone."""
@@ -80,8 +87,10 @@ class Owner:
             except OSError:
                 return True
             with contextlib.suppress(OSError):
-                path.unlink()
-            return False
+                if os.path.samestat(os.fstat(descriptor), os.stat(path)):  # else it has made another since
+                    path.unlink()
+                    return False
+            return path.exists()
         finally:
             os.close(descriptor)
 
@@ -93,6 +102,27 @@ class Owner:
 
     def _path(self, name: str) -> Path:
         return self._directory / name
+
+
+def _locked(path: Path) -> int | None:
+    """A descriptor that holds the lock of the file that stands there; None when it was removed meanwhile: a lock of a
+    file that is gone would tell nobody that its holder lives."""
+    try:
+        descriptor = os.open(path, os.O_RDWR | getattr(os, "O_CLOEXEC", 0))
+    except FileNotFoundError:
+        return None
+    try:
+        if fcntl is not None:
+            fcntl.flock(descriptor, fcntl.LOCK_EX)
+        if os.path.samestat(os.fstat(descriptor), os.stat(path)):
+            return descriptor
+    except FileNotFoundError:
+        pass
+    except BaseException:
+        os.close(descriptor)
+        raise
+    os.close(descriptor)
+    return None
 
 
 def _after_fork() -> None:
