@@ -118,7 +118,12 @@ class SqliteTranscripts:
         if self._closed or os.getpid() != self._process:
             return None
         with self._file:
-            self._write_all()
+            try:
+                self._write_all()
+            except StoreFailed as failed:
+                if any(one.name in (name, "") for one in list(self._waiting)):
+                    raise  # what is in the file lacks something of it, or should be gone
+                self._failed(failed)
             with self._guarded() as connection:
                 found = connection.execute(
                     "SELECT number, head FROM transcript WHERE name = ?", (_packed(name),)

@@ -97,6 +97,21 @@ def test_a_turn_never_waits_for_the_file(store: SqliteTranscripts, path: Path) -
     assert len(Transcripts(reread(store)).open("a").replay()) == 100
 
 
+def test_a_file_that_can_only_be_read_still_gives_what_it_holds(store: SqliteTranscripts, path: Path) -> None:
+    talk = Transcripts(store).open("one")
+    talk.tool("all of it")
+    assert store.flush(PATIENCE)
+    other = sqlite3.connect(path, isolation_level=None)
+    try:
+        other.execute("BEGIN IMMEDIATE")
+        Transcripts(store).open("two").tool("not on disk yet")
+        back = Transcripts(store).open("one")
+        assert (back.mark, back.replay(), back.fresh) == (talk.mark, talk.replay(), False)
+        assert Transcripts(store).open("two").fresh
+    finally:
+        other.close()
+
+
 def test_what_waits_too_long_is_given_up_conversation_by_conversation(
     store: SqliteTranscripts, path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
