@@ -189,6 +189,21 @@ class TestPassing:
                 for _ in range(2):
                     assert ask(proxy.root, b"", {}, "/x", "GET")[2] == b"ok"
 
+    def test_what_an_answer_says_of_its_own_connection_stays_there(self, home: House) -> None:
+        with socket.create_server(("127.0.0.1", 0)) as server:
+            lines = "HTTP/1.1 200 OK", "connection: x-inner, close", "x-inner: 1", "x-outer: 2", "content-length: 2"
+
+            def serve() -> None:
+                link, _ = server.accept()
+                link.recv(65_536)
+                link.sendall("\r\n".join(lines).encode() + b"\r\n\r\nok")
+                link.close()
+
+            threading.Thread(target=serve, daemon=True).start()
+            with Running(home.memory, f"http://127.0.0.1:{server.getsockname()[1]}") as proxy:
+                _, headers, body = ask(proxy.root, b"", {}, "/x", "GET")
+            assert (body, headers["x-outer"], "x-inner" in headers) == (b"ok", "2", False)
+
 
 class TestNames:
     def test_one_header_of_the_two_is_nobody(self, proxy: Running, home: House, model: StubModel) -> None:

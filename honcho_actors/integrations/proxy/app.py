@@ -160,10 +160,7 @@ class Proxy:
 
     def _outgoing(self, headers: Headers, body: bytes | AsyncIterator[bytes], asked: Asked | None) -> Headers:
         """The headers as the model gets them: without those of this hop, and without ours."""
-        named_hops = {
-            one.strip().lower() for name, value in headers if name.lower() == b"connection" for one in value.split(b",")
-        }
-        dropped = HOP_BY_HOP | named_hops | {b"host"}
+        dropped = _of_this_hop(headers) | {b"host"}
         kept = [
             (name, value)
             for name, value in headers
@@ -182,7 +179,8 @@ class Proxy:
         return [(b"host", self._upstream.address.host_header), *kept]
 
     async def _answer(self, reply: Reply, asked: Asked | None, send: Send) -> None:
-        headers = [one for one in reply.headers if one[0].lower() not in HOP_BY_HOP]
+        dropped = _of_this_hop(reply.headers)
+        headers = [one for one in reply.headers if one[0].lower() not in dropped]
         along = None
         if asked is not None:
             context = asked.turn.context
@@ -201,6 +199,12 @@ class Proxy:
         if along is not None:
             along.ended(whole=True)
         await send({"type": "http.response.body", "body": b"", "more_body": False})
+
+
+def _of_this_hop(headers: Headers) -> frozenset[bytes]:
+    """The names of the headers that belong to one connection: the usual ones, and those that `connection` names."""
+    named = (value for name, value in headers if name.lower() == b"connection")
+    return HOP_BY_HOP.union(one.strip().lower() for value in named for one in value.split(b","))
 
 
 class _Incoming:
