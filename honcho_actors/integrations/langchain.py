@@ -121,7 +121,7 @@ class MemoryMiddleware(AgentMiddleware[Any, Any, Any]):
     # -- inside --------------------------------------------------------------------------------------------------------
 
     def _who(self) -> TurnRequest | None:
-        return current() or self._request
+        return current(self._request)
 
     def _asked(self, request: ModelRequest[Any]) -> tuple[TurnRequest, list[str], int] | None:
         """Whose call it is, and what was said; None where there is nothing for memory to do."""

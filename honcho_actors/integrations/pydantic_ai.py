@@ -130,7 +130,7 @@ class MemoryCapability(AbstractCapability[Any]):
     # -- inside --------------------------------------------------------------------------------------------------------
 
     def _who(self) -> TurnRequest | None:
-        return current() or self._request
+        return current(self._request)
 
     def _end(self, answer: str | None) -> None:
         if self._turn is not None:
