@@ -32,7 +32,7 @@ from honcho_actors.honcho.reading import (
     Summaries,
 )
 from honcho_actors.honcho.resolver import Resolver
-from honcho_actors.honcho.transport import Pool
+from honcho_actors.honcho.transport import PoolTransport
 from honcho_actors.honcho.wire import OutMessage
 
 if TYPE_CHECKING:
@@ -69,7 +69,7 @@ class HonchoClient:
         self.limiter = limiter if limiter is not None else Limiter()
         self.breakers = breakers or Breakers()
         self.resolver = resolver or Resolver()
-        self.transport = Pool(
+        self.transport = PoolTransport(
             self.resolver, ssl_context=ssl_context, trust_env=trust_env, max_idle=self.limiter.concurrency
         )
         source = endpoint if callable(endpoint) else _constant(endpoint)

@@ -11,7 +11,7 @@ import asyncio
 import json
 import math
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
@@ -28,7 +28,7 @@ from honcho_actors.honcho.reading import Skip
 from honcho_actors.honcho.replies import MAX_BODY_BYTES, Reply, judge
 from honcho_actors.honcho.said import chain, said
 from honcho_actors.honcho.stream import PublicHttp
-from honcho_actors.honcho.transport import Exchange, Incoming, Pool, Sending
+from honcho_actors.honcho.transport import Exchange, PoolTransport
 
 if TYPE_CHECKING:
     from honcho_actors.metrics import Meters
@@ -70,7 +70,7 @@ class Caller:
     def __init__(
         self,
         source: EndpointSource,
-        transport: Pool,
+        transport: PoolTransport,
         limiter: Limiter,
         breakers: Breakers,
         meters: Meters | None = None,
@@ -78,7 +78,7 @@ class Caller:
         wall_clock: Callable[[], datetime] = lambda: datetime.now(UTC),
     ) -> None:
         self._source = source
-        self._transport = transport
+        self._http = httpx.AsyncClient(transport=transport, timeout=None, trust_env=False, follow_redirects=False)
         self._limiter = limiter
         self._breakers = breakers
         self._meters = meters
@@ -92,7 +92,7 @@ class Caller:
         """Parts of replies that were skipped, by name."""
 
     async def aclose(self) -> None:
-        await self._transport.aclose()
+        await self._http.aclose()
 
     async def call(
         self,
@@ -192,14 +192,19 @@ class Caller:
         try:
             base = self._base_of(endpoint)
             target = endpoint.target(*job.path, query=job.params)
-            headers = base.headers_for(op.method, job.content)
-            sending = Sending(op.method, endpoint, target.encode("ascii"), headers, job.content)
-            incoming = await self._transport.send(sending, exchange)
-            reply = await _read(incoming)
+            request = httpx.Request(
+                op.method,
+                base.url,
+                headers=base.with_body if job.content else base.without_body,
+                content=job.content or None,
+                extensions={"exchange": exchange, "endpoint": endpoint, "target": target.encode("ascii")},
+            )
+            response = await self._http.send(request, stream=True)
+            reply = await _read(response, exchange.reply_headers)
             if reply is None:
                 kind = FailureKind.UNKNOWN_OUTCOME if op.stores else FailureKind.BAD_REPLY
-                return Failure(kind, op.name, incoming.status, f"the reply is longer than {MAX_BODY_BYTES} bytes")
-            incoming.close()
+                return Failure(kind, op.name, response.status_code, f"the reply is longer than {MAX_BODY_BYTES} bytes")
+            await response.aclose()
             whole = True
             return judge(op, reply, job.read, self._skip, (endpoint.key,), self._wall_clock())
         except PublicHttp as refused:
@@ -292,43 +297,39 @@ def _open(op: Operation, breaker: Breaker, now: float) -> Failure:
 
 @dataclass(frozen=True, slots=True)
 class _Base:
-    """The headers that every request to an endpoint carries, made once: making them costs more than sending them."""
+    """Origin and headers as httpx wants them, made once: parsing costs more than sending. The target travels beside."""
 
     endpoint: Endpoint
-    headers: tuple[tuple[bytes, bytes], ...]
+    url: httpx.URL
+    without_body: httpx.Headers
+    with_body: httpx.Headers
 
     @classmethod
     def of(cls, endpoint: Endpoint) -> _Base:
         headers = {"accept": "application/json", "accept-encoding": "identity", "user-agent": "honcho-actors"}
         if endpoint.key is not None:
             headers["authorization"] = f"Bearer {endpoint.key}"
-        host = httpx.URL(endpoint.origin).netloc
-        return cls(endpoint, ((b"host", host), *httpx.Headers(headers).raw))
-
-    def headers_for(self, method: str, content: bytes) -> tuple[tuple[bytes, bytes], ...]:
-        """With what this body, or the lack of one, adds."""
-        if content:
-            length = (b"content-length", str(len(content)).encode())
-            return (*self.headers, (b"content-type", b"application/json"), length)
-        return self.headers if method in ("GET", "DELETE") else (*self.headers, (b"content-length", b"0"))
+        full = httpx.Headers({**headers, "content-type": "application/json"})
+        return cls(endpoint, httpx.URL(endpoint.origin), httpx.Headers(headers), full)
 
 
-async def _read(incoming: Incoming) -> Reply | None:
+async def _read(response: httpx.Response, raw_headers: Sequence[tuple[bytes, bytes]]) -> Reply | None:
     """The reply read to its end, None when it is longer than is taken."""
-    headers = {name.lower(): value for name, value in incoming.headers}
+    headers = {name.lower(): value for name, value in raw_headers}
     announced = headers.get(b"content-length", b"")
     if announced.isdigit() and int(announced[:20]) > MAX_BODY_BYTES:
         return None
     parts: list[bytes] = []
     size = 0
-    async for part in incoming:
+    assert isinstance(response.stream, httpx.AsyncByteStream)
+    async for part in response.stream:
         size += len(part)
         if size > MAX_BODY_BYTES:
             return None
         parts.append(part)
     retry_after = headers.get(b"retry-after")
     return Reply(
-        status=incoming.status,
+        status=response.status_code,
         body=b"".join(parts),
         content_type=headers.get(b"content-type", b"").decode("latin-1").strip().lower(),
         encoding=headers.get(b"content-encoding", b"").decode("latin-1"),

@@ -1,4 +1,4 @@
-"""The connection pool: one that survives cancellation.
+"""The connection pool: an httpx transport over httpcore's single connections that survives cancellation.
 
 httpx's own pool loses a slot to many a cancelled call and serves its queue quadratically. Here a call takes an idle
 connection or opens one, and whatever ends it early (a kill, a deadline, an error) aborts that connection without
@@ -10,15 +10,15 @@ from __future__ import annotations
 import asyncio
 import ssl
 from collections import deque
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass
+from types import TracebackType
 from typing import cast
 
 import httpcore
 import httpx
 
 from honcho_actors.honcho.endpoint import Endpoint
-from honcho_actors.honcho.http1 import Headers, Http1
 from honcho_actors.honcho.resolver import Resolver, on_daemon_thread
 from honcho_actors.honcho.stream import Stream, connect
 
@@ -29,13 +29,14 @@ MAX_IDLE = 32
 
 @dataclass(slots=True)
 class Exchange:
-    """What became of one request on the wire."""
+    """What became of one request on the wire; travels in the request's extensions under `exchange`."""
 
     idempotent: bool
     body_bytes: int
     connection: _Connection | None = None
     reused: bool = False
     reconnected: bool = False
+    reply_headers: Sequence[tuple[bytes, bytes]] = ()
 
     def abort(self) -> None:
         """Gives the connection up at once. Idempotent; nothing to wait for."""
@@ -58,27 +59,27 @@ class Exchange:
 
 
 class _Connection:
-    """One connection and our stream below it."""
+    """One httpcore connection and our stream below it."""
 
     __slots__ = ("_base", "_head", "aborted", "http", "idle_since", "origin", "pool", "stream")
 
-    def __init__(self, pool: Pool, endpoint: Endpoint) -> None:
+    def __init__(self, pool: PoolTransport, endpoint: Endpoint) -> None:
         self.pool = pool
         self.origin = endpoint.origin
         self.stream: Stream | None = None
-        self.http: Http1 | None = None
+        self.http: httpcore.AsyncHTTP11Connection | None = None
         self.aborted = False
         self.idle_since = 0.0
         self._base = 0
         self._head = 0
 
-    async def open(self, endpoint: Endpoint, ssl_context: ssl.SSLContext | None) -> Http1:
+    async def open(self, endpoint: Endpoint, ssl_context: ssl.SSLContext | None) -> httpcore.AsyncHTTP11Connection:
         """Connects. Given up meanwhile, it closes what it has just opened."""
         self.stream = await connect(self.pool.resolver, endpoint, ssl_context)
         if self.aborted:
             self.stream.abort()
             raise httpcore.ConnectError("the connection was given up")
-        self.http = Http1(self.stream)
+        self.http = httpcore.AsyncHTTP11Connection(_origin(endpoint), self.stream)
         return self.http
 
     def begin(self) -> None:
@@ -107,18 +108,7 @@ class _Connection:
                 self.stream.abort()
 
 
-@dataclass(slots=True)
-class Sending:
-    """One request as it goes out: the finished target and headers, and the body, b"" for none."""
-
-    method: str
-    endpoint: Endpoint
-    target: bytes
-    headers: Headers
-    content: bytes
-
-
-class Pool:
+class PoolTransport(httpx.AsyncBaseTransport):
     """Connections of one event loop. Construction touches neither the network nor any certificate."""
 
     def __init__(
@@ -150,18 +140,20 @@ class Pool:
     def idle(self) -> int:
         return len(self._idle)
 
-    async def send(self, request: Sending, exchange: Exchange) -> Incoming:
-        """The beginning of the reply. Whoever does not read it to its end aborts the exchange."""
+    async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
+        exchange = cast(Exchange, request.extensions["exchange"])
+        endpoint = cast(Endpoint, request.extensions["endpoint"])
         try:
-            return await self._send(request, exchange)
+            return await self._send(request, exchange, endpoint)
         except (httpcore.WriteError, httpcore.ReadError, httpcore.RemoteProtocolError):
             if not (exchange.idempotent and exchange.reused and not exchange.any_sent):
                 raise
             exchange.reconnected = True
-            return await self._send(request, exchange, fresh=True)
+            return await self._send(request, exchange, endpoint, fresh=True)
 
-    async def _send(self, request: Sending, exchange: Exchange, fresh: bool = False) -> Incoming:
-        endpoint = request.endpoint
+    async def _send(
+        self, request: httpx.Request, exchange: Exchange, endpoint: Endpoint, fresh: bool = False
+    ) -> httpx.Response:
         if self._closed:
             raise httpcore.ConnectError("the client is closed")
         connection = None if fresh else self._take(endpoint.origin)
@@ -176,14 +168,17 @@ class Pool:
             http = connection.http
             if http is None:
                 http = await connection.open(endpoint, await self._tls() if endpoint.scheme == "https" else None)
-            if await http.head(request.method, request.target, request.headers):
-                connection.head_done()
-                await http.content(request.content)
-            status, headers = await http.reply()
+            target = request.extensions.get("target") or request.url.raw_path
+            url = httpcore.URL(scheme=endpoint.scheme, host=endpoint.host, port=endpoint.port, target=target)
+            body = _Body(request.content, connection)
+            reply = await http.handle_async_request(
+                httpcore.Request(request.method, url, headers=request.headers.raw, content=body)
+            )
         except BaseException:
             connection.abort()
             raise
-        return Incoming(connection, http, status, headers)
+        exchange.reply_headers = reply.headers
+        return httpx.Response(reply.status, stream=_ReplyBody(connection, reply))
 
     def _take(self, origin: str) -> _Connection | None:
         """The idle connection used last, if it is still whole: the most likely to be alive."""
@@ -201,7 +196,7 @@ class Pool:
         """The reply was read to its end: the connection is idle, or done with."""
         self._busy.discard(connection)
         http, stream = connection.http, connection.stream
-        whole = http is not None and stream is not None and http.idle and not stream.ended
+        whole = http is not None and stream is not None and http.is_idle() and not stream.broken
         if self._closed or not whole or connection.aborted:
             connection.abort()
             return
@@ -232,6 +227,14 @@ class Pool:
         self.abort_all()
         await asyncio.sleep(0)  # lets the loop close the sockets before it is closed itself
 
+    async def __aexit__(
+        self,
+        exc_type: type[BaseException] | None = None,
+        exc_value: BaseException | None = None,
+        traceback: TracebackType | None = None,
+    ) -> None:
+        await self.aclose()
+
     def _drop_expired(self, loop: asyncio.AbstractEventLoop) -> None:
         self._sweep = None
         oldest = loop.time() - self._keep_alive
@@ -253,42 +256,58 @@ class Pool:
         return context
 
 
-class Incoming:
-    """A reply that has begun: its status and headers, and its body to be read.
+def _origin(endpoint: Endpoint) -> httpcore.Origin:
+    return httpcore.Origin(endpoint.scheme.encode(), endpoint.host.encode(), endpoint.port)
 
-    Closed when it was read to its end it gives the connection back; closed earlier it aborts it.
+
+class _Body:
+    """The request's body in one piece; being asked for it means that the head has been handed over."""
+
+    __slots__ = ("_connection", "_content")
+
+    def __init__(self, content: bytes, connection: _Connection) -> None:
+        self._content = content
+        self._connection = connection
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        self._connection.head_done()
+        if self._content:
+            yield self._content
+
+    async def aclose(self) -> None:
+        pass
+
+
+class _ReplyBody(httpx.AsyncByteStream):
+    """The reply's body. Read to the end it gives the connection back; closed earlier it aborts it.
 
     So does a 5xx (after an unhandled error uvicorn hangs up without saying so, and the next request would meet a
     reset), and a reply whose end is not exactly where its announced length puts it: what follows would be taken for the
     next reply, which may be about somebody else.
     """
 
-    __slots__ = ("_connection", "_ended", "_http", "headers", "status")
-
-    def __init__(self, connection: _Connection, http: Http1, status: int, headers: Headers) -> None:
-        self.status = status
-        self.headers = headers
+    def __init__(self, connection: _Connection, reply: httpcore.Response) -> None:
         self._connection = connection
-        self._http = http
+        self._reply = reply
         self._ended = False
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
-        async for part in self._http.body():
+        async for part in self._reply.aiter_stream():
             yield part
         self._ended = True
 
-    def close(self) -> None:
-        """Ends the exchange, without waiting for anything."""
-        if self._ended and self._may_be_used_again() and self._http.done():
+    async def aclose(self) -> None:
+        if self._ended and self._may_be_used_again():
+            await self._reply.aclose()
             self._connection.pool.give_back(self._connection)
         else:
             self._connection.abort()
 
     def _may_be_used_again(self) -> bool:
-        stream = self._connection.stream
-        if self.status >= 500 or stream is None:
+        reply, stream = self._reply, self._connection.stream
+        if reply.status >= 500 or stream is None:
             return False
-        if self.status == 204:
+        if reply.status == 204:
             return stream.ended_after(0)
-        length = next((value for name, value in self.headers if name.lower() == b"content-length"), b"")
+        length = next((value for name, value in reply.headers if name.lower() == b"content-length"), b"")
         return length.isdigit() and stream.ended_after(int(length[:20]))

@@ -1,17 +1,19 @@
 """Who stays in memory: conversations and persons bounded by count, bytes and idle time; whoever is pinned stays.
 
 A conversation is *lively* (an object, with whatever its refreshes and waiters need) or *at rest* (one packed tuple). It
-is woken by what happens to it; of those that nothing holds `LIVELY` stay awake, the most recently used. Those at rest
-lie in the order in which they went to rest, which is the order of use, too. What is counted is the real table, never a
-counter beside it. A person outlives its conversations, so that a new one starts warm, and leaves after them. One owner:
-the SessionManager.
+is woken by what happens to it; of those that nothing holds `LIVELY` stay awake, the most recently used (`cachetools`
+keeps that order). Those at rest lie in the order in which they went to rest, which is the order of use, too. What is
+counted is the real table, never a counter beside it. A person outlives its conversations, so that a new one starts
+warm, and leaves after them. One owner: the SessionManager.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from itertools import count
+from math import inf
 from typing import Final
+
+from cachetools import LRUCache
 
 from honcho_actors.sessions.order import Order
 from honcho_actors.sessions.table import (
@@ -67,9 +69,8 @@ class Residence:
         self._table = table
         self._lively = table.entries.lively
         self._evicted = evicted
-        self._free: Order[Key, int] = Order({})
-        """Those awake that nothing holds. The numbers only tell one use from the next."""
-        self._uses = count(1 << 10)
+        self._free: LRUCache[Key, None] = LRUCache(inf)
+        """Those awake that nothing holds, in the order of use."""
         self._resting: Order[Key, Rest] = Order(table.entries.resting)
         self._free_persons: Order[PersonId, float] = Order({})
         """Persons without a conversation, and since when."""
@@ -113,22 +114,22 @@ class Residence:
         """It was used just now."""
         entry.touched = now
         if entry.key in self._free:
-            self._free.put(entry.key, next(self._uses))
+            self._free[entry.key] = None
 
     def settle(self, entry: Entry) -> None:
         """Its pins may have changed: it can leave, or go to rest, exactly when nothing holds it."""
         free, key = self._free, entry.key
         if entry.pinned:
-            free.take(key)
+            free.pop(key, None)
         elif key not in free and self._lively.get(key) is entry:
-            free.put(key, next(self._uses))
-            while len(free) > LIVELY and (longest := free.take_oldest()) is not None:
-                if not (oldest := self._lively[longest[0]]).pinned:
+            free[key] = None
+            while len(free) > LIVELY:
+                if not (oldest := self._lively[free.popitem()[0]]).pinned:
                     self.rest(oldest)
 
     def rest(self, entry: Entry) -> None:
         """Puts a conversation to rest that nothing holds."""
-        self._free.take(entry.key)
+        self._free.pop(entry.key, None)
         self._resting.put(entry.key, pack(entry))
         self._lively.pop(entry.key, None)
 
@@ -213,13 +214,13 @@ class Residence:
             if rest is not None:
                 self._resting.put(key, rest)
             elif key in self._free:
-                self._free.put(key, next(self._uses))
+                self._free[key] = None
 
     def drop(self, entry: Entry, reason: str) -> None:
         """Takes an entry out, whatever holds it. It has no block from then on: a turn may still remember it."""
         if self._lively.get(entry.key) is not entry:
             return
-        self._free.take(entry.key)
+        self._free.pop(entry.key, None)
         del self._lively[entry.key]
         self._table.bytes -= entry.bytes
         entry.block = entry.ready = None
@@ -245,10 +246,9 @@ class Residence:
         if oldest is not None:
             self._gone(*oldest, reason)
             return True
-        longest = self._free.take_oldest()
-        if longest is None:
+        if not self._free:
             return False
-        self.drop(self._lively[longest[0]], reason)
+        self.drop(self._lively[self._free.popitem()[0]], reason)
         return True
 
     def _drop_resting(self, key: Key, rest: Rest, reason: str) -> None:
