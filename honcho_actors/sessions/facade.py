@@ -118,13 +118,14 @@ class Sessions(Serving):
     def forget(self, peer: str, timeout: float = 5.0) -> bool:
         """Drops everything that is held about a remote peer, in memory and in the snapshots. Waits for it, but not on a
         loop's thread. True when nothing is left of it."""
-        asked = []
-        for actor, message in ((self._table.manager, Forget(peer)), (self._table.keeper, ForgetSaved(peer))):
-            asked.append(None if actor is None else actor.ask(message, block=False))
         end = self._now() + timeout
         done = True
-        for reply in asked:
+        table = self._table
+        # The manager once more at the end: while snapshots are loaded the keeper may have handed over what it had read.
+        asked = ((table.manager, Forget(peer)), (table.keeper, ForgetSaved(peer)), (table.manager, Forget(peer)))
+        for actor, message in asked:
             try:
+                reply = None if actor is None else actor.ask(message, block=False)
                 if reply is None or reply.get(timeout=max(0.0, end - self._now())) is False:
                     done = False
             except SupervisionError:

@@ -12,10 +12,10 @@ import pytest
 
 from honcho_actors.model import Reason, State, TurnRequest
 from honcho_actors.sessions.block import Limits, made_with
-from honcho_actors.sessions.messages import PersonSnapshot, SessionSnapshot
+from honcho_actors.sessions.messages import PersonSnapshot, Restored, SessionSnapshot
 from honcho_actors.sessions.snapshots import FILE, SnapshotFile
 from honcho_actors.settings import Settings
-from supervision import ManualClock
+from supervision import ManualClock, ThreadActor
 from tests.support.memory_world import Remote, Server, World, until
 from tests.support.stopwatch import Stopwatch
 
@@ -172,6 +172,35 @@ def test_forgetting_a_person_takes_them_out_of_memory_and_out_of_the_file(server
     with World(server=server, cache_dir=tmp_path / "c") as world:
         loaded(world)
         assert world.sessions.status()["restored"] == 0
+
+
+def test_what_the_keeper_had_read_of_a_person_before_they_were_forgotten_does_not_come_back(
+    server: Server, tmp_path: Path
+) -> None:
+    written(server, tmp_path / "c")
+    with World(server=server, cache_dir=tmp_path / "c") as world:
+        loaded(world)
+        table, settings = world.sessions.table, world.cell.current
+        keeper, manager = table.keeper, table.manager
+        assert keeper is not None
+        assert manager is not None
+        file = SnapshotFile(settings.cache_dir)
+        persons = tuple(one for part in file.persons(settings.server_id, settings.workspace, 9) for one in part)
+        talks = tuple(one for part in file.sessions(settings.server_id, settings.workspace, 9) for one in part)
+        file.close()
+        assert persons
+
+        class HandsOver(ThreadActor):
+            def on_receive(self, message: Any) -> Any:
+                assert manager is not None
+                assert keeper is not None
+                manager.cast(Restored(persons, talks, time.time(), keeper))
+                return keeper.ask(message, timeout=20)
+
+        table.keeper = world.runtime.spawn(HandsOver)
+        assert world.sessions.forget("ann", 20.0)
+        assert world.sessions.rows() == ()
+        assert not table.persons
 
 
 def test_a_person_whom_the_server_has_forgotten_is_not_restored(server: Server, tmp_path: Path) -> None:
