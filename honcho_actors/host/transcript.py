@@ -47,6 +47,7 @@ from __future__ import annotations
 import json
 import logging
 import threading
+from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from typing import Any, Final, Literal, NamedTuple
@@ -86,7 +87,7 @@ class Entry(NamedTuple):
     shown: str | None
 
 
-class Conversation:
+class Conversation(ABC):
     """What both kinds have in common: the id, the stable half that is in force, and what is kept of it all."""
 
     def __init__(self, name: str, store: TranscriptStore | None = None, owner: str = "") -> None:
@@ -223,11 +224,13 @@ class Conversation:
     def _emptied(self) -> None:
         self._held, self._digests, self._bytes, self._rows = {}, ("", ""), 0, 0
 
+    @abstractmethod
     def _take(self, row: Any) -> None:
-        raise NotImplementedError
+        """Takes in one row of what was kept."""
 
+    @abstractmethod
     def _added(self) -> Iterator[str]:
-        raise NotImplementedError
+        """Every text that was added to what somebody said."""
 
 
 class Transcript(Conversation):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from hashlib import blake2b
@@ -29,7 +30,7 @@ class Reply(NamedTuple):
     goes_on: bool = False
 
 
-class Reader:
+class Reader(ABC):
     """Reads a stream's events, one after the other, as they pass. Never raises."""
 
     def __init__(self) -> None:
@@ -44,9 +45,9 @@ class Reader:
         self.on_text: Callable[[str], object] | None = None
         """Gets each piece of text as it comes, for whoever shows it."""
 
+    @abstractmethod
     def feed(self, event: Any) -> None:
         """One event, as plain data or as an SDK's object."""
-        raise NotImplementedError
 
     def reply(self) -> Reply:
         """What it came to. For a stream that ended by itself."""
