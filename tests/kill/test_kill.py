@@ -22,7 +22,7 @@ def test_killed_again_and_again_under_faults_nothing_is_lost_doubled_or_reordere
     result = json.loads(done.stdout.strip().splitlines()[-1])
     assert (result["lost"], result["duplicated"], result["reordered"]) == (0, 0, 0), result
     assert result["flushed"], result
-    assert result["kills"] >= 6, result  # bounded by time: a busy machine gets through fewer
+    assert result["kills"] >= 12, result
     assert result["held_and_forwarded"] > 0, result
     assert result["accepted_turns"] > 30, result
     for state in ("sending_before_bytes", "sending_after_bytes", "after_commit_before_ack", "acked_before_ledger"):
