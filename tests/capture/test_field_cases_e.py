@@ -24,7 +24,7 @@ from tests.support.stopwatch import Stopwatch
 WRITE = ["add_messages"]
 
 
-def until(condition: Any, seconds: float = 10.0) -> bool:
+def until(condition: Any, seconds: float = 30.0) -> bool:
     end = time.monotonic() + seconds
     while not condition():
         if time.monotonic() > end:

@@ -26,7 +26,7 @@ def rows(state: Path, query: str) -> list[Any]:
 
 def member(url: str, workspace: str, session: str, peer: str) -> dict[str, Any]:
     opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
-    with opener.open(f"{url}/v3/workspaces/{workspace}/sessions/{session}/peers/{peer}/config", timeout=5) as reply:
+    with opener.open(f"{url}/v3/workspaces/{workspace}/sessions/{session}/peers/{peer}/config", timeout=30) as reply:
         found: dict[str, Any] = json.loads(reply.read())
         return found
 
@@ -260,7 +260,7 @@ def test_a_member_that_another_tool_made_without_flags_is_mended(honcho: str, wo
     for peer in ("user", "assistant"):
         url = f"{honcho}/v3/workspaces/{workspace}/sessions/s/peers/{peer}/config"
         headers = {"content-type": "application/json"}
-        opener.open(urllib.request.Request(url, data=body, method="PUT", headers=headers), timeout=5).close()
+        opener.open(urllib.request.Request(url, data=body, method="PUT", headers=headers), timeout=30).close()
     with Rig(state / "ours", honcho, workspace=workspace) as rig:
         rig.capture.capture(turn(2))
         assert rig.capture.flush(10.0)

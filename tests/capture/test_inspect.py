@@ -58,7 +58,7 @@ def test_what_is_retried_from_outside_is_noticed_by_the_running_process(
         assert rig.capture.flush(10.0)
         proxy.plan([])
         assert inspect.retry(state / "outbox.db") == 2
-        assert until(lambda: rig.capture.status().get("delivered") == 2, 15.0)
+        assert until(lambda: rig.capture.status().get("delivered") == 2, 30.0)
     assert texts(honcho, "s", workspace) == said(1)
 
 

@@ -121,4 +121,4 @@ def test_a_double_that_comes_while_nobody_runs_is_counted_by_the_next_process(
             assert rig.capture.capture(turn(1)).wait("delivered", 10.0) is ReceiptState.DELIVERED
         time.sleep(1.6)
         with Rig(state, proxy.url, workspace=workspace, **more) as rig:
-            assert until(lambda: rig.capture.status().get("doubled") == 2, 15.0)
+            assert until(lambda: rig.capture.status().get("doubled") == 2, 30.0)

@@ -92,7 +92,7 @@ def begin(environment: dict[str, str], tmp_path: Path) -> Iterator[Begin]:
             def end() -> None:
                 if process.poll() is None:
                     process.kill()
-                process.wait(10)
+                process.wait(30)
                 for stream in (process.stdin, process.stdout, process.stderr):
                     if stream is not None:
                         with contextlib.suppress(OSError):

@@ -110,7 +110,7 @@ class TestServe:
         )
         assert taken["state"] == "delivered"
         assert ask(process, do="context", session_key="one", query="and I am?")["reason"] == "no_identity"
-        assert ask(process, do="flush", timeout=5.0) == {"flushed": True}
+        assert ask(process, do="flush", timeout=30.0) == {"flushed": True}
         assert ask(process, do="status")["settings"]["require_user"] is True
         assert process.stdin is not None
         process.stdin.close()
@@ -174,7 +174,7 @@ class TestStatus:
         shown = json.loads(command("status", "--json", "--state-dir", state).stdout)
         assert shown["pid"] == process.pid
         process.kill()
-        process.wait(10)
+        process.wait(30)
         gone = command("status", "--state-dir", state)
         assert gone.returncode == 3
         assert f"process {process.pid} does not answer" in gone.stdout

@@ -175,7 +175,7 @@ def lanes() -> int:
 def test_a_stuck_foreign_plan_costs_50_ms_once_and_is_passed_over_until_it_is_back(how: str) -> None:
     hold = threading.Event()
     registry = ContextRegistry()
-    registry.register("stuck", Says(section("stuck"), before=lambda: hold.wait(10)))
+    registry.register("stuck", Says(section("stuck"), before=lambda: hold.wait(30)))
     registry.register("good", Says(section("good")))
     before = lanes()
     for _ in range(5):

@@ -38,7 +38,7 @@ def test_it_prints_its_url_when_it_listens_and_ends_with_0_on_sigterm(tmp_path: 
         url = running.stdout.readline().strip()
         assert httpx.get(f"{url}/health", trust_env=False).json() == {"status": "ok"}
         running.send_signal(signal.SIGTERM)
-        assert running.wait(10) == 0
+        assert running.wait(30) == 0
         assert running.stderr is not None
         assert running.stderr.read() == ""
 
@@ -46,7 +46,7 @@ def test_it_prints_its_url_when_it_listens_and_ends_with_0_on_sigterm(tmp_path: 
 def test_sigint_ends_it_with_0(tmp_path: Path) -> None:
     with process.start(tmp_path) as server:
         os.kill(server.pid, signal.SIGINT)
-        assert server.process.wait(10) == 0
+        assert server.process.wait(30) == 0
 
 
 def test_sigterm_ends_it_although_a_connection_is_open(tmp_path: Path) -> None:

@@ -309,7 +309,7 @@ class TestScrape:
         opened.memory.prewarm(TurnRequest(session_key="one", user="ann"))
         assert busy.wait(20.0)
         try:
-            assert "honcho_actors_sessions" in httpx.get(url, timeout=10.0).text
+            assert "honcho_actors_sessions" in httpx.get(url, timeout=30.0).text
             assert opened.ask("/status")["state"] == "ready"
             assert opened.ask("/overview")["state"] == "ready"
         finally:

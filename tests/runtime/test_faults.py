@@ -76,11 +76,11 @@ class TestReadSide:
         inside(memory).runtime.loop.call_soon(release.wait, 30.0)
         try:
             assert memory.context(ask("one")).state is State.WARM
-            until(lambda: inside(memory).runtime.loop.replaced == 1, 15.0)
+            until(lambda: inside(memory).runtime.loop.replaced == 1, 30.0)
             until(lambda: memory.status().sessions["generation"] > generation)
             until(lambda: {row["state"] for row in memory.status().tree} == {"running"})
             assert memory.context(ask("other", user="tomasz")).reason is Reason.NOTHING_KNOWN
-            assert memory.capture(say("one", "after the block")).wait(ReceiptState.DELIVERED, 15.0) == "delivered"
+            assert memory.capture(say("one", "after the block")).wait(ReceiptState.DELIVERED, 30.0) == "delivered"
             assert gauge(memory, "actors_abandoned") == 1.0
             until(lambda: memory.status().endpoints["metrics"] is not None)
         finally:
@@ -98,10 +98,10 @@ class TestReadSide:
         inside(memory)._root.kill()  # type: ignore[union-attr]
         assert memory.context(ask("one")).state is State.WARM
         until(lambda: memory.status().sessions["manager"] == "away")
-        until(lambda: memory.status().sessions["manager"] == "running", 15.0)
-        until(lambda: memory.status().state == "ready", 15.0)
+        until(lambda: memory.status().sessions["manager"] == "running", 30.0)
+        until(lambda: memory.status().state == "ready", 30.0)
         assert memory.context(ask("other", user="tomasz")).reason is Reason.NOTHING_KNOWN
-        assert memory.capture(say("one", "after it came back")).wait(ReceiptState.DELIVERED, 15.0) == "delivered"
+        assert memory.capture(say("one", "after it came back")).wait(ReceiptState.DELIVERED, 30.0) == "delivered"
 
 
 class TestWriteSide:
@@ -120,8 +120,8 @@ class TestWriteSide:
         assert "write side gave up" in memory.status().health
         assert memory.context(ask("one")).state is State.WARM
         assert memory.capture(say("one", "meanwhile")).reason == SkipReason.GIVEN_UP
-        until(lambda: memory.status().state == "ready", 15.0)
-        assert memory.capture(say("one", "afterwards")).wait(ReceiptState.DELIVERED, 15.0) == "delivered"
+        until(lambda: memory.status().state == "ready", 30.0)
+        assert memory.capture(say("one", "afterwards")).wait(ReceiptState.DELIVERED, 30.0) == "delivered"
         assert memory.status().sessions["generation"] == generation
 
 
@@ -153,7 +153,7 @@ class TestGauges:
         for caller in callers:
             caller.start()
         for caller in callers:
-            caller.join(5.0)
+            caller.join(30.0)
         until(partial(counted, memory))
         until(lambda: gauge(memory, "cold_waiters") == 0.0)
         assert gauge(memory, "waiters_resolved_total", cause="deadline") == 40.0
@@ -174,7 +174,7 @@ class TestGauges:
         whole = [0]
 
         def scrape() -> None:
-            with httpx.Client(timeout=5.0) as client:
+            with httpx.Client(timeout=30.0) as client:
                 while not done.is_set():
                     for url in urls[-1:]:
                         try:
@@ -198,7 +198,7 @@ class TestGauges:
             memory.close(3.0)
         done.set()
         for scraper in scrapers:
-            scraper.join(10.0)
+            scraper.join(30.0)
         assert not [scraper for scraper in scrapers if scraper.is_alive()]
         assert wrong == []
 

@@ -34,7 +34,7 @@ def say(session: str, text: str = SAID, user: str = "ines", **more: object) -> T
     return Turn(session, user, text, "What a find.", **more)  # type: ignore[arg-type]
 
 
-def until(done: object, seconds: float = 10.0) -> None:
+def until(done: object, seconds: float = 30.0) -> None:
     end = time.monotonic() + seconds
     while not done():  # type: ignore[operator]
         assert time.monotonic() < end, "not reached in time"
@@ -137,7 +137,7 @@ class TestWithoutMemory:
         monkeypatch.setenv("HONCHO_WORKSPACE_ID", "late")
         with Memory.start() as memory:
             receipts = [memory.capture(say("one", f"thing number {number}")) for number in range(3)]
-            assert [one.wait(ReceiptState.ACCEPTED, 5.0) for one in receipts] == [ReceiptState.ACCEPTED] * 3
+            assert [one.wait(ReceiptState.ACCEPTED, 30.0) for one in receipts] == [ReceiptState.ACCEPTED] * 3
             monkeypatch.setenv("HONCHO_URL", server)
             memory.reload()
             assert [one.wait(ReceiptState.DELIVERED, 10.0) for one in receipts] == [ReceiptState.DELIVERED] * 3
@@ -153,7 +153,7 @@ class TestWithoutMemory:
             memory.capture(Turn("one", None, "my name is Ada", "hello"))
             assert memory.flush(10.0)
             monkeypatch.setenv("HONCHO_ACTORS_USER_PEER", "somebody-else")
-            until(lambda: memory.settings.user_peer == "somebody-else", 5.0)
+            until(lambda: memory.settings.user_peer == "somebody-else", 30.0)
             memory.capture(Turn("one", None, "my name is Eve", "hello"))
             assert memory.flush(10.0)
         page = httpx.post(f"{server}/v3/workspaces/changed/peers/list", json={}).json()
@@ -166,7 +166,7 @@ class TestWithoutMemory:
         memory = make(server, state_dir=tmp_path / "file" / "state", workspace="unwritable")
         assert memory.context(ask("one")).reason is Reason.NOTHING_KNOWN
         receipt = memory.capture(say("one"))
-        assert receipt.wait(ReceiptState.ACCEPTED, 5.0) is ReceiptState.SKIPPED
+        assert receipt.wait(ReceiptState.ACCEPTED, 30.0) is ReceiptState.SKIPPED
         assert receipt.reason in (SkipReason.STORE_FAILED, SkipReason.GIVEN_UP)
         status = memory.status()
         assert status.state == "degraded"
@@ -208,7 +208,7 @@ class TestBesideTurns:
         memory = make(server, workspace="opting")
         memory.opt_out("one")
         receipt = memory.capture(say("one"))
-        assert receipt.wait(ReceiptState.ACCEPTED, 5.0) is ReceiptState.SKIPPED
+        assert receipt.wait(ReceiptState.ACCEPTED, 30.0) is ReceiptState.SKIPPED
         assert receipt.reason == SkipReason.OPTED_OUT
         memory.opt_in("one")
         assert memory.capture(say("one")).wait(ReceiptState.DELIVERED, 10.0) is ReceiptState.DELIVERED
@@ -265,14 +265,14 @@ class TestLife:
 
     def test_a_close_with_a_hung_server_keeps_its_timeout_from_two_threads(self, make: MakeMemory, hung: str) -> None:
         memory = make(hung)
-        memory.capture(say("one")).wait(ReceiptState.ACCEPTED, 5.0)
+        memory.capture(say("one")).wait(ReceiptState.ACCEPTED, 30.0)
         memory.context(ask("one"), 0.2)
         begun = Stopwatch()
         closers = [threading.Thread(target=memory.close, args=(2.0,)) for _ in range(2)]
         for closer in closers:
             closer.start()
         for closer in closers:
-            closer.join(10.0)
+            closer.join(30.0)
         assert begun.seconds < 3.0
         assert memory.status().state == "closed"
 
@@ -280,7 +280,7 @@ class TestLife:
         self, make: MakeMemory, server: str
     ) -> None:
         first = make(UNREACHABLE, workspace="next")
-        assert first.capture(say("one")).wait(ReceiptState.ACCEPTED, 5.0) is ReceiptState.ACCEPTED
+        assert first.capture(say("one")).wait(ReceiptState.ACCEPTED, 30.0) is ReceiptState.ACCEPTED
         first.close(1.0)
         second = make(UNREACHABLE, workspace="next")
         until(lambda: second.status().outbox.get("pending_turns") == 1)

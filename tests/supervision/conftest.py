@@ -44,7 +44,7 @@ def sim() -> Iterator[Simulator]:
         yield simulator
 
 
-def eventually(condition: Callable[[], object], seconds: float = 5.0) -> None:
+def eventually(condition: Callable[[], object], seconds: float = 30.0) -> None:
     """Returns when the condition holds; fails when it does not within so many real seconds."""
     deadline = time.monotonic() + seconds
     while not condition():

@@ -103,8 +103,8 @@ def test_a_start_tells_its_info_or_that_there_is_nothing_to_run(rt: ThreadRuntim
 def test_a_full_mailbox_refuses_at_once_and_never_blocks(rt: ThreadRuntime, cls: Any) -> None:
     ref = rt.spawn(cls)
     gate, entered = threading.Event(), threading.Event()
-    ref.tell(lambda me: entered.set() or gate.wait(5))  # type: ignore[func-returns-value]
-    entered.wait(5)
+    ref.tell(lambda me: entered.set() or gate.wait(30))  # type: ignore[func-returns-value]
+    entered.wait(30)
     for _ in range(50):
         ref.tell(1)
     began = Stopwatch()
@@ -117,7 +117,7 @@ def test_a_full_mailbox_refuses_at_once_and_never_blocks(rt: ThreadRuntime, cls:
     assert began.seconds < 1.0
     gate.set()
     eventually(lambda: ref.life.depth() == 0)
-    assert ref.ask("again", timeout=5) == "again"
+    assert ref.ask("again", timeout=30) == "again"
 
 
 @BOTH
@@ -126,11 +126,11 @@ def test_an_expected_error_reaches_the_asker_and_an_unexpected_one_ends_the_acto
 ) -> None:
     ref = rt.spawn(cls)
     with pytest.raises(KeyError):
-        ref.ask(lambda me: me.nothing["missing"], timeout=5)
+        ref.ask(lambda me: me.nothing["missing"], timeout=30)
     ref.tell(lambda me: me.nothing["missing"])
-    assert ref.ask("alive", timeout=5) == "alive"
+    assert ref.ask("alive", timeout=30) == "alive"
     with pytest.raises(ZeroDivisionError):
-        ref.ask(lambda me: 1 / 0, timeout=5)
+        ref.ask(lambda me: 1 / 0, timeout=30)
     eventually(lambda: isinstance(ref.exit_reason, Crashed))
     other = rt.spawn(cls)
     other.tell(lambda me: 1 / 0)
@@ -181,12 +181,12 @@ def test_an_actor_hears_of_the_end_of_another_as_a_message(rt: ThreadRuntime, cl
             return super().act(message)
 
     watcher, watched, unwatched = rt.spawn(Watcher), rt.spawn(cls), rt.spawn(cls)
-    watcher.ask(lambda me: me.monitor(watched) and None, timeout=5)
-    watcher.ask(lambda me: me.demonitor(me.monitor(unwatched)), timeout=5)
+    watcher.ask(lambda me: me.monitor(watched) and None, timeout=30)
+    watcher.ask(lambda me: me.demonitor(me.monitor(unwatched)), timeout=30)
     unwatched.kill()
     watched.kill()
     eventually(lambda: heard)
-    assert watcher.ask("after", timeout=5) == "after"
+    assert watcher.ask("after", timeout=30) == "after"
     assert heard == [Down(watched, Killed())]
 
 
@@ -194,18 +194,18 @@ def test_an_actor_hears_of_the_end_of_another_as_a_message(rt: ThreadRuntime, cl
 def test_pykkas_proxies_work_and_pykkas_registry_knows_nothing_of_us(rt: ThreadRuntime, cls: Any) -> None:
     ref: Any = rt.spawn(cls)
     proxy = ref.proxy()
-    assert proxy.number.get(timeout=5) == 41
+    assert proxy.number.get(timeout=30) == 41
     proxy.number = 50
-    assert proxy.add_one().get(timeout=5) == 51
+    assert proxy.add_one().get(timeout=30) == 51
     assert ref not in pykka.ActorRegistry.get_all()
     assert isinstance(ref, pykka.ActorRef)
     assert issubclass(cls, pykka.Actor)
     assert ref.actor_inbox.empty()
     pykka.ActorRegistry.stop_all()
-    assert ref.ask("alive", timeout=5) == "alive"
+    assert ref.ask("alive", timeout=30) == "alive"
     assert not ref.actor_stopped.is_set()
     ref.stop()
-    assert ref.actor_stopped.wait(5)
+    assert ref.actor_stopped.wait(30)
 
 
 @BOTH
@@ -213,7 +213,7 @@ def test_the_callers_context_is_there_in_the_actor_it_starts(rt: ThreadRuntime, 
     variable.set("the caller's")
     dynamic = DynamicSupervisor.start(rt)
     for ref in (rt.spawn(cls), dynamic.start_child(ChildSpec("a", cls))):
-        assert ref.ask(lambda me: variable.get(), timeout=5) == "the caller's"
+        assert ref.ask(lambda me: variable.get(), timeout=30) == "the caller's"
 
 
 @BOTH
@@ -232,7 +232,7 @@ def test_an_actor_keeps_its_own_context_whoever_sends_to_it(rt: ThreadRuntime, c
     for _ in range(20):
         ref = rt.spawn(AtTheEnd)
         if len(seen) % 2:
-            assert ref.ask(lambda me: variable.get(), timeout=5) == "the actor's own"
+            assert ref.ask(lambda me: variable.get(), timeout=30) == "the actor's own"
         ref.stop()
     assert seen == ["the actor's own"] * 20
 
@@ -242,11 +242,11 @@ def test_a_watchdog_kills_a_turn_that_is_too_long_and_no_other(rt: ThreadRuntime
     tree = Supervisor.start(rt, [ChildSpec("a", cls, watchdog=0.1), ChildSpec("b", cls)], strategy=Strategy.ONE_FOR_ONE)
     first = tree.which_child("a").ref
     time.sleep(0.15)
-    assert first.ask("idle is no turn", timeout=5) == "idle is no turn"
+    assert first.ask("idle is no turn", timeout=30) == "idle is no turn"
     gate = threading.Event()
     work = (lambda me: gate.wait(30)) if cls is OnThread else (lambda me: asyncio.sleep(30))
     with pytest.raises(NoProc):
-        first.ask(work, timeout=5)
+        first.ask(work, timeout=30)
     eventually(lambda: first.exit_reason == Killed("watchdog"))
     eventually(lambda: tree.which_child("a").ref not in (None, first))
     gate.set()
@@ -279,7 +279,7 @@ def test_a_name_belongs_to_one_living_actor_and_is_free_before_anybody_hears_of_
         rt.registry.register("name", first)
     assert rt.registry.whereis("name") is None
     rt.registry.register("name", second)
-    assert rt.registry.via("name").ask("by name", timeout=5) == "by name"
+    assert rt.registry.via("name").ask("by name", timeout=30) == "by name"
     assert rt.registry.unregister("name")
     with pytest.raises(NoProc, match="nobody is called"):
         rt.registry.via("name").tell(1)
@@ -296,7 +296,7 @@ def test_every_wrong_call_has_its_named_error_in_the_callers_thread_and_harms_no
     with pytest.raises(NotFound):
         tree.which_child(stranger)
     with pytest.raises(CallingSelf):
-        child.ask(lambda me: me.actor_ref.stop(), timeout=5)
+        child.ask(lambda me: me.actor_ref.stop(), timeout=30)
     inside: Waiter[str] = Waiter()
 
     def on_control() -> None:
@@ -341,11 +341,11 @@ def test_every_wrong_call_has_its_named_error_in_the_callers_thread_and_harms_no
 def test_an_actor_needs_no_runtime_of_its_own() -> None:
     ref = OnThread.start(started("by itself"))
     assert ref.info == "by itself"
-    assert ref.ask(1, timeout=5) == 1
+    assert ref.ask(1, timeout=30) == 1
     ref.stop()
     from supervision import default_runtime
 
     default_runtime().close()
     again = OnLoop.start()
-    assert again.ask(2, timeout=5) == 2
+    assert again.ask(2, timeout=30) == 2
     default_runtime().close()

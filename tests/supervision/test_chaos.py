@@ -99,10 +99,10 @@ def test_every_ask_is_answered_whatever_happens_and_afterwards_all_is_well(caplo
     assert answers["value"] > 100
     assert answers["bug"] > 0
     eventually(lambda: all(waiter.resolved for waiter in waiters))
-    eventually(lambda: tree.count_children().active == len(specs), 15)
-    eventually(lambda: runtime.abandoned_count == 0, 15)
+    eventually(lambda: tree.count_children().active == len(specs), 30)
+    eventually(lambda: runtime.abandoned_count == 0, 30)
     for name in names:
-        assert runtime.registry.via(name).ask("well", timeout=10) == "well"
+        assert runtime.registry.via(name).ask("well", timeout=30) == "well"
     assert tree.stop(10.0)
     assert not runtime.lives
     assert runtime.close()

@@ -146,10 +146,10 @@ def test_H2_here_the_asker_is_told_and_this_actor_alone_ends(
     stranger = Stock.start()
     victim, bystander = rt.spawn(OURS[kind]), rt.spawn(OURS[kind])
     with pytest.raises(NoProc) as caught:
-        victim.ask(fail, timeout=5)
+        victim.ask(fail, timeout=30)
     assert isinstance(caught.value.__cause__, error)
     eventually(lambda: isinstance(victim.exit_reason, Crashed))
-    assert bystander.ask("still here", timeout=5) == "still here"
+    assert bystander.ask("still here", timeout=30) == "still here"
     assert stranger.is_alive()
     stranger.stop()
 
@@ -211,7 +211,7 @@ def test_H4_here_a_second_completion_is_dropped(rt: ThreadRuntime) -> None:
     reply = ref.ask(gate.wait, block=False)
     reply.set("a reaper was faster")
     gate.set()
-    assert ref.ask("anybody?", timeout=5) == "anybody?"
+    assert ref.ask("anybody?", timeout=30) == "anybody?"
     assert reply.get() == "a reaper was faster"
 
 
@@ -235,7 +235,7 @@ class TaskBadFailure(OnLoop):
 
 def _fail_behind_gate(gate: threading.Event) -> Callable[[], None]:
     def fail() -> None:
-        gate.wait(5)
+        gate.wait(30)
         raise ValueError
 
     return fail
@@ -260,7 +260,7 @@ def test_H5_here_they_are_answered(rt: ThreadRuntime, cls: Any) -> None:
     reply = ref.ask("queued", block=False)
     gate.set()
     with pytest.raises(NoProc):
-        reply.get(timeout=5)
+        reply.get(timeout=30)
     eventually(lambda: isinstance(ref.exit_reason, Crashed))
 
 
@@ -282,13 +282,13 @@ def test_H6_here_it_is_abandoned_and_its_asker_answered(rt: ThreadRuntime) -> No
     gate, entered = threading.Event(), threading.Event()
     in_flight = ref.ask(lambda: entered.set() or gate.wait(), block=False)  # type: ignore[func-returns-value]
     queued = ref.ask("queued", block=False)
-    entered.wait(5)
+    entered.wait(30)
     with pytest.raises(CallTimeout):
         ref.stop(timeout=0.05)
     assert ref.kill()
     for reply in (in_flight, queued):
         with pytest.raises(NoProc):
-            reply.get(timeout=0.1)
+            reply.get(timeout=30)
     assert ref.exit_reason == Killed()
     assert not ref.is_alive()
     assert rt.abandoned_count == 1
@@ -302,7 +302,7 @@ def test_H6_here_a_hung_coroutine_is_cancelled(rt: ThreadRuntime) -> None:
     eventually(lambda: ref.life.current is not None)
     assert ref.kill()
     with pytest.raises(NoProc):
-        in_flight.get(timeout=1)
+        in_flight.get(timeout=30)
     eventually(lambda: ref.exit_reason == Killed())
     assert rt.abandoned_count == 0
 
@@ -370,7 +370,7 @@ def test_H8_here_each_reader_has_its_own(rt: ThreadRuntime) -> None:
     future = ref.ask(gate.wait, block=False).map(str)
     assert _second_reader(future) < 0.3
     gate.set()
-    assert future.get(timeout=5) == "True"
+    assert future.get(timeout=30) == "True"
 
 
 # --- H9: awaiting a reply

@@ -123,7 +123,7 @@ def test_a_coroutine_that_swallows_its_cancellation_is_fenced_and_counted(witnes
         assert rt.abandoned_count == 1
         release.set()
         eventually(lambda: rt.abandoned_count == 0)
-        assert listener.ask("an honest message", timeout=5) is None
+        assert listener.ask("an honest message", timeout=30) is None
         assert heard == ["an honest message"]
         assert any(isinstance(event, ActorAbandoned) for event in witness.seen)
 
@@ -135,10 +135,10 @@ def test_killing_one_task_leaves_its_neighbours_alone(rt: ThreadRuntime) -> None
         ref.kill()
     for number, reply in enumerate(replies):
         if number % 2:
-            assert reply.get(timeout=5) == "done"
+            assert reply.get(timeout=30) == "done"
         else:
             with pytest.raises(NoProc):
-                reply.get(timeout=5)
+                reply.get(timeout=30)
 
 
 def test_messages_of_a_task_actor_are_handled_one_at_a_time_in_order(rt: ThreadRuntime) -> None:
@@ -152,7 +152,7 @@ def test_messages_of_a_task_actor_are_handled_one_at_a_time_in_order(rt: ThreadR
     ref = rt.spawn(Worker)
     for name in "abc":
         ref.tell(lambda me, name=name: slow(name))
-    ref.ask("done", timeout=5)
+    ref.ask("done", timeout=30)
     assert log == [f"{name} {what}" for name in "abc" for what in ("begins", "ends")]
 
 
@@ -164,12 +164,12 @@ def test_an_actor_with_a_long_mailbox_lets_others_have_their_turn(rt: ThreadRunt
     def step(me: Any) -> None:
         count[0] += 1
 
-    busy.tell(lambda me: gate.wait(5) and None)
+    busy.tell(lambda me: gate.wait(30) and None)
     for _ in range(2_000):
         busy.tell(step)
     seen = other.ask(lambda me: count[0], block=False)
     gate.set()
-    assert seen.get(timeout=5) < 2_000
+    assert seen.get(timeout=30) < 2_000
 
 
 # --- a blocked loop
@@ -185,10 +185,10 @@ def test_a_blocked_loop_is_noticed_answered_counted_and_replaced(watched: Thread
     innocent = neighbour.ask("hello", block=False)
     for reply in (blocking, innocent):
         with pytest.raises(NoProc):
-            reply.get(timeout=5)
+            reply.get(timeout=30)
     assert [down.reason for down in downs] == [Killed("loop blocked")]
     eventually(lambda: tree.which_child("worker").ref not in (None, worker))
-    assert tree.which_child("worker").ref.ask("a new loop", timeout=5) == "a new loop"
+    assert tree.which_child("worker").ref.ask("a new loop", timeout=30) == "a new loop"
     assert watched.loop.replaced == 1
     assert watched.abandoned_count == 1
     assert [event.actors for event in witness.seen if isinstance(event, LoopAbandoned)] == [2]
@@ -209,10 +209,10 @@ def test_what_an_abandoned_loop_still_sends_is_dropped(watched: ThreadRuntime) -
 
     worker = watched.spawn(Worker)
     with pytest.raises(NoProc):
-        worker.ask(block, timeout=5)
+        worker.ask(block, timeout=30)
     gate.set()
     eventually(lambda: watched.abandoned_count == 0)
-    listener.ask("in time", timeout=5)
+    listener.ask("in time", timeout=30)
     assert heard == ["in time"]
     assert not waiter.resolved
 
@@ -227,7 +227,7 @@ def test_a_busy_loop_that_answers_is_left_alone(watched: ThreadRuntime) -> None:
             await asyncio.sleep(0)
         return "done"
 
-    assert worker.ask(lambda me: busy(me), timeout=5) == "done"
+    assert worker.ask(lambda me: busy(me), timeout=30) == "done"
     assert watched.loop.replaced == 0
 
 
@@ -236,7 +236,7 @@ def test_a_closing_runtime_is_not_held_up_by_a_blocked_loop() -> None:
     gate = threading.Event()
     entered = threading.Event()
     rt.spawn(Worker).tell(lambda me: entered.set() or gate.wait(60))  # type: ignore[func-returns-value]
-    entered.wait(5)
+    entered.wait(30)
     began = Stopwatch()
     assert rt.close(0.3) is False
     assert began.seconds < 3.0
@@ -268,13 +268,13 @@ def test_a_blocking_call_on_a_loop_raises_at_once(rt: ThreadRuntime) -> None:
                 refused.append(str(error))
         return refused
 
-    assert len(task.ask(all_of_them, timeout=5)) == 7
-    assert thread.ask("still there", timeout=5) == "still there"
+    assert len(task.ask(all_of_them, timeout=30)) == 7
+    assert thread.ask("still there", timeout=30) == "still there"
 
     async def on_a_loop_of_the_users() -> None:
         with pytest.raises(WouldBlockLoop):
             thread.ask("x")
-        assert await thread.aask("x", timeout=5) == "x"
+        assert await thread.aask("x", timeout=30) == "x"
         assert await task.aask("x") == "x"
 
     asyncio.run(on_a_loop_of_the_users())
@@ -301,12 +301,12 @@ def test_coroutines_have_a_form_of_every_call(rt: ThreadRuntime) -> None:
 def test_an_actor_that_asks_itself_is_told_so(rt: ThreadRuntime) -> None:
     ref = rt.spawn(Caller)
     with pytest.raises(CallingSelf):
-        ref.ask(lambda me: me.actor_ref.ask("x"), timeout=5)
+        ref.ask(lambda me: me.actor_ref.ask("x"), timeout=30)
 
 
 def test_a_task_may_ask_another_task_on_the_same_loop(rt: ThreadRuntime) -> None:
     first, second = rt.spawn(Worker), rt.spawn(Worker)
-    assert first.ask(lambda me: second.aask("through two"), timeout=5) == "through two"
+    assert first.ask(lambda me: second.aask("through two"), timeout=30) == "through two"
 
 
 def test_what_would_stop_a_loop_stops_neither_ours_nor_the_askers(rt: ThreadRuntime) -> None:
@@ -327,10 +327,10 @@ def test_what_would_stop_a_loop_stops_neither_ours_nor_the_askers(rt: ThreadRunt
         asyncio.run(on_a_loop_of_the_users())
     assert isinstance(caught.value.__cause__, SystemExit)
     with pytest.raises(NoProc):
-        rt.loop.submit(leave_soon()).get(timeout=5)
+        rt.loop.submit(leave_soon()).get(timeout=30)
     rt.loop.call_soon(leave)
-    assert busy.get(timeout=5) == "done"
-    assert neighbour.ask("still here", timeout=5) == "still here"
+    assert busy.get(timeout=30) == "done"
+    assert neighbour.ask("still here", timeout=30) == "still here"
     assert rt.loop.replaced == 0
 
 
@@ -352,8 +352,8 @@ def test_a_loop_that_is_stopped_twice_or_from_within_still_winds_up(caplog: pyte
         asyncio.get_running_loop().stop()  # not ours to end: it goes on
 
     place = rt.loop.place
-    rt.loop.submit(begin()).get(timeout=5)
-    assert rt.loop.submit(asyncio.sleep(0, "goes on")).get(timeout=5) == "goes on"
+    rt.loop.submit(begin()).get(timeout=30)
+    assert rt.loop.submit(asyncio.sleep(0, "goes on")).get(timeout=30) == "goes on"
     place.stop()
     place.stop()
     assert rt.close(10)
@@ -362,7 +362,7 @@ def test_a_loop_that_is_stopped_twice_or_from_within_still_winds_up(caplog: pyte
 
 
 def test_a_coroutine_can_be_submitted_and_ends_with_the_loop(rt: ThreadRuntime) -> None:
-    assert rt.loop.submit(asyncio.sleep(0, "value")).get(timeout=5) == "value"
+    assert rt.loop.submit(asyncio.sleep(0, "value")).get(timeout=30) == "value"
     closed: list[str] = []
 
     async def close_hook() -> None:
@@ -371,7 +371,7 @@ def test_a_coroutine_can_be_submitted_and_ends_with_the_loop(rt: ThreadRuntime) 
     async def begin() -> None:
         rt.loop.at_close(close_hook)
 
-    rt.loop.submit(begin()).get(timeout=5)
+    rt.loop.submit(begin()).get(timeout=30)
     endless = rt.loop.submit(asyncio.sleep(600))
     rt.close()
     with pytest.raises(NoProc):

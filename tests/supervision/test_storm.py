@@ -44,7 +44,7 @@ def test_5000_actors_killed_at_random_phases_leave_no_asker_no_neighbour_and_no_
     runtime = ThreadRuntime(name="storm")
     on_loop = runtime.loop.submit
     stub = StubHoncho(answer)
-    on_loop(stub.__aenter__()).get(timeout=10)
+    on_loop(stub.__aenter__()).get(timeout=30)
     honcho = HonchoClient(endpoint(stub.url))
     try:
         neighbours = [runtime.spawn(Caller, honcho) for _ in range(8)]
@@ -64,7 +64,7 @@ def test_5000_actors_killed_at_random_phases_leave_no_asker_no_neighbour_and_no_
                     ref.kill()
             for reply in replies:
                 try:
-                    answers[type(reply.get(timeout=10)).__name__] += 1
+                    answers[type(reply.get(timeout=30)).__name__] += 1
                 except NoProc:
                     answers["NoProc"] += 1
             for number, reply in enumerate(healthy):
@@ -75,15 +75,15 @@ def test_5000_actors_killed_at_random_phases_leave_no_asker_no_neighbour_and_no_
         assert set(downs) == {Killed}
         assert sum(answers.values()) == STORM
         assert answers["NoProc"] > STORM / 10
-        assert all(isinstance(reply.get(timeout=10), Ok) for reply in healthy)
+        assert all(isinstance(reply.get(timeout=30), Ok) for reply in healthy)
         assert runtime.abandoned_count == 0
         assert len(runtime.lives) == len(neighbours)
         status = honcho.status()
         assert (status["busy"], status["waiting"], status["connections"]["busy"]) == (0, 0, 0)
         eventually(lambda: stub.open == honcho.status()["connections"]["idle"])
-        assert isinstance(neighbours[0].ask("go", timeout=10), Ok)
+        assert isinstance(neighbours[0].ask("go", timeout=30), Ok)
         assert stub.accepted > 100
     finally:
-        on_loop(honcho.aclose()).get(timeout=10)
-        on_loop(stub.__aexit__()).get(timeout=10)
+        on_loop(honcho.aclose()).get(timeout=30)
+        on_loop(stub.__aexit__()).get(timeout=30)
         assert runtime.close(10)

@@ -28,7 +28,7 @@ def test_threads_and_event_loops_read_the_same_value() -> None:
     assert waiter.resolve("value")
     assert not waiter.resolve("other")
     for reader in readers:
-        reader.join(5)
+        reader.join(30)
     assert seen == ["value"] * 20
 
 
@@ -118,7 +118,7 @@ def test_in_time_that_is_moved_by_hand_readers_wait_for_the_hand(clock: ManualCl
     assert seen == []
     clock.advance(1)
     for thread in threads:
-        thread.join(5)
+        thread.join(30)
     assert seen == ["late", "late"]
 
 

@@ -122,7 +122,7 @@ def _ask(url: str, path: str, body: Any) -> Any:
         url + path, data=json.dumps(body).encode(), method="POST", headers={"content-type": "application/json"}
     )
     opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
-    with opener.open(request, timeout=10) as reply:
+    with opener.open(request, timeout=30) as reply:
         return json.loads(reply.read())
 
 

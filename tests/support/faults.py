@@ -32,7 +32,7 @@ class FaultProxyProcess:
 
     def __exit__(self, *_: object) -> None:
         self._process.terminate()
-        output = self._process.communicate(timeout=10)[0]
+        output = self._process.communicate(timeout=30)[0]
         assert self._process.returncode == 0
         self.last_report = json.loads(output.strip().splitlines()[-1])
 
@@ -58,6 +58,6 @@ class FaultProxyProcess:
         data = b"" if body is None else json.dumps(body).encode()
         request = urllib.request.Request(self.admin + path, data=data or None, method=method)
         opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
-        with opener.open(request, timeout=10) as reply:
+        with opener.open(request, timeout=30) as reply:
             found: dict[str, Any] = json.loads(reply.read())
             return found

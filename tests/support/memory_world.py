@@ -120,14 +120,14 @@ class Server:
         self._ready = threading.Event()
         self._thread = threading.Thread(target=lambda: asyncio.run(self._main()), daemon=True)
         self._thread.start()
-        assert self._ready.wait(5)
+        assert self._ready.wait(30)
         return self
 
     def __exit__(self, *_: object) -> None:
         for gate in self.remote.closed.values():
             gate.set()
         self._loop.call_soon_threadsafe(self._stop.set)
-        self._thread.join(5)
+        self._thread.join(30)
 
     async def _main(self) -> None:
         self._loop = asyncio.get_running_loop()
@@ -166,7 +166,7 @@ class World:
         assert self.server is not None
         if self._own is not None:
             self._own.__enter__()
-        values = {"base_url": self.server.url, "first_turn_wait": 2.0, **self._settings}
+        values = {"base_url": self.server.url, "first_turn_wait": 20.0, **self._settings}
         self.cell = SettingsCell(Settings(**values))
         self.meters = Meters()
         self.runtime = ThreadRuntime(clock=self._clock, name="test", heartbeat=self._heartbeat)
@@ -204,9 +204,9 @@ class World:
         """Returns when the manager has read everything that it was told until now."""
         manager = self.sessions.table.manager
         if manager is not None and manager.is_alive():
-            manager.ask(None, timeout=5)
+            manager.ask(None, timeout=30)
 
-    def quiet(self, seconds: float = 5.0) -> None:
+    def quiet(self, seconds: float = 30.0) -> None:
         """Returns when no refresh runs."""
 
         def idle() -> bool:
@@ -256,7 +256,7 @@ class World:
         return client
 
 
-def until(true: Callable[[], bool], seconds: float = 5.0) -> None:
+def until(true: Callable[[], bool], seconds: float = 30.0) -> None:
     """Returns as soon as something holds; fails when it does not within the time."""
     end = time.monotonic() + seconds
     while not true():

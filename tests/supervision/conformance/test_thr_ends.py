@@ -65,7 +65,7 @@ def test_THR_03_a_BaseException_in_a_handler_reaches_the_asker_and_ends_this_act
         assert isinstance(reason, Crashed)
         assert type(reason.error) is type(error)
         assert kit.ask(bystander, "ping") == "pong"
-        assert host.ask("still here", timeout=5) == "still here"
+        assert host.ask("still here", timeout=30) == "still here"
     finally:
         host.stop()
 

@@ -323,7 +323,7 @@ def test_THR_21_a_process_with_a_hung_actor_exits_at_once(kit: Kit) -> None:
     assert process.stdout is not None
     assert process.stdout.readline() == "leaving\n"
     begun = time.monotonic()
-    code = process.wait(10)
+    code = process.wait(30)
     seconds = time.monotonic() - begun
     process.stdout.close()
     assert code == 0

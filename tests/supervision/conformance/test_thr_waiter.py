@@ -297,9 +297,9 @@ def test_THR_30_each_reader_of_a_derived_reply_has_its_own_time_out(kit: Kit) ->
     assert kit.now() - begun < 1.0
     ref.kill()
     with pytest.raises(NoProc):
-        derived.get(timeout=5.0)
+        derived.get(timeout=30.0)
     if not kit.sim:
-        first.join(5.0)
+        first.join(30.0)
 
 
 def _swallow(call: Any) -> None:
