@@ -18,6 +18,8 @@ NO_SERVER = "e3b0c44298fc1c14"
 """The server id of settings that name no server: what is accepted under it goes to the first server that is configured.
 """
 
+_PLACE = "server=? AND workspace=? AND partition=? AND session=?"
+
 
 @dataclass(frozen=True, slots=True)
 class Accepted:
@@ -45,17 +47,21 @@ class Conversations:
         known = self._known.get(key)
         if known is not None:
             return known
-        if len(self._known) >= 50_000:
+        orphan = (NO_SERVER, *key[1:])
+        if len(self._known) >= 50_000 or key == orphan:  # what goes to a server next looks for this one first
             self._known.clear()
+        if key != orphan:
+            waits = connection.execute(f"SELECT id FROM conversation WHERE {_PLACE}", orphan).fetchone()
+            if waits is not None:  # said before there was a server, so it stands before
+                self._known.pop(orphan, None)
+                _adopt(connection, waits[0], key)
         connection.execute(
             "INSERT INTO conversation(server, workspace, partition, session) VALUES(?,?,?,?) ON CONFLICT DO NOTHING",
             key,
         )
-        row = connection.execute(
-            "SELECT id, last_said FROM conversation WHERE server=? AND workspace=? AND partition=? AND session=?", key
-        ).fetchone()
-        found = self._known[key] = [row[0], row[1]]
-        return found
+        row = connection.execute(f"SELECT id, last_said FROM conversation WHERE {_PLACE}", key).fetchone()
+        place = self._known[key] = [row[0], row[1]]
+        return place
 
 
 def accept(
@@ -105,21 +111,36 @@ def _known(connection: sqlite3.Connection, batch_id: bytes) -> Accepted:
 
 
 def adopt(connection: sqlite3.Connection, server: str) -> int:
-    """Gives what was accepted before any server was configured to this one. Returns the number of conversations."""
+    """Gives what was accepted before any server was configured to this one. Returns the number of conversations; one
+    whose turn has not come yet is left for the next time.
+    """
+    if server == NO_SERVER:
+        return 0
     orphans = connection.execute(
         "SELECT id, workspace, partition, session FROM conversation WHERE server=?", (NO_SERVER,)
     ).fetchall()
-    for number, workspace, partition, session in orphans:
-        home = connection.execute(
-            "SELECT id FROM conversation WHERE server=? AND workspace=? AND partition=? AND session=?",
-            (server, workspace, partition, session),
-        ).fetchone()
-        if home is None:
-            connection.execute("UPDATE conversation SET server=? WHERE id=?", (server, number))
-            continue
-        for table in ("message", "batch", "aside"):
-            connection.execute(f"UPDATE {table} SET conversation=? WHERE conversation=?", (home[0], number))
-        connection.execute("UPDATE OR IGNORE fork SET child=? WHERE child=?", (home[0], number))
-        connection.execute("DELETE FROM fork WHERE child=?", (number,))
-        connection.execute("DELETE FROM conversation WHERE id=?", (number,))
-    return len(orphans)
+    return sum(_adopt(connection, number, (server, *place)) for number, *place in orphans)
+
+
+def _adopt(connection: sqlite3.Connection, number: int, place: tuple[str, ...]) -> bool:
+    home = connection.execute(f"SELECT id FROM conversation WHERE {_PLACE}", place).fetchone()
+    if home is None:
+        connection.execute("UPDATE conversation SET server=? WHERE id=?", (place[0], number))
+        return True
+    overtaken = connection.execute(
+        "SELECT 1 FROM message WHERE conversation=? AND delivery IS NOT NULL"
+        " AND id > (SELECT min(id) FROM message WHERE conversation=?) LIMIT 1",
+        (home[0], number),
+    ).fetchone()
+    if overtaken is not None:
+        return False  # what is *sending* stands at the head of its conversation, where whoever comes next looks for it
+    for table in ("message", "batch", "aside"):
+        connection.execute(f"UPDATE {table} SET conversation=? WHERE conversation=?", (home[0], number))
+    connection.execute("UPDATE OR IGNORE fork SET child=? WHERE child=?", (home[0], number))
+    connection.execute("DELETE FROM fork WHERE child=?", (number,))
+    connection.execute(
+        "UPDATE conversation SET last_said=max(last_said, (SELECT last_said FROM conversation WHERE id=?)) WHERE id=?",
+        (number, home[0]),
+    )
+    connection.execute("DELETE FROM conversation WHERE id=?", (number,))
+    return True

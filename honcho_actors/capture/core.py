@@ -18,6 +18,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar, overload
 
+from honcho_actors.capture import accepting
 from honcho_actors.capture.clocks import AgeClock, ReadClock, Reading, read_clock
 from honcho_actors.capture.delivering import Ended
 from honcho_actors.capture.intake import Entry, Failed, Intake
@@ -107,6 +108,8 @@ class Core:
         """Whether `on_server` holds what the outbox's ledger says; before that it is only what this process did."""
         self.forgets = 0
         """How often somebody was forgotten: a text that was taken before may not leave any more."""
+        self.moves = 0
+        """How often conversations were removed or merged: a row number that was remembered before may be another's."""
         self.on_server: dict[SessionKey, None] = {}
         """Conversations that the server is known to have, in the order in which something was delivered to them: read
         from the ledger at start, added to by the writer, read by anybody."""
@@ -225,10 +228,18 @@ class Core:
         while len(known) > KNOWN_ON_SERVER:
             del known[next(iter(known))]
 
+    def adopt(self, connection: sqlite3.Connection) -> int:
+        """Gives what was accepted before any server was configured to the one that is set now. An entry; returns the
+        number of conversations."""
+        adopted = accepting.adopt(connection, self.settings.server_id)
+        self.moves += 1 if adopted else 0
+        return adopted
+
     def unknow(self, peer: str) -> None:
         """A person is forgotten, and with them what the server has of theirs; a group that is in a worker's hand and
         not yet on its way is taken anew. On the writer's thread."""
         self.forgets += 1
+        self.moves += 1
         for session in [held for held in self.on_server if held.user == peer]:
             del self.on_server[session]
 

@@ -235,6 +235,7 @@ class Capture:
         wall_us = core.ports.read_clock().wall_us
 
         def act(connection: Any) -> bool:
+            core.moves += 1  # what was accepted before there was a server may find its home here
             located = [identities.locate(end) if isinstance(end, Identity) else end for end in ends]
             return forking.record(connection, Conversations(), located[1], located[0], at, wall_us=wall_us)  # type: ignore[arg-type]
 

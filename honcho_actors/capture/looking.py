@@ -44,7 +44,7 @@ async def look(
     for page in range(1, _PAGES + 1):
         outcome = await client.list_messages(workspace, session, filters=filters, page=page, size=_SIZE, call=call)
         if isinstance(outcome, Failure):
-            if outcome.status == 404:
+            if outcome.absent:  # the conversation was deleted; any other 404 is no look at all
                 return seen
             return outcome
         for message in outcome.value.items:

@@ -280,7 +280,7 @@ class Sweeper(TaskActor):
         core, read = self._core, self._core.ports.read_clock
         settings = core.settings
         if settings.configured and settings.server_id != accepting.NO_SERVER:
-            await core.run(lambda connection: accepting.adopt(connection, settings.server_id))
+            await core.run(core.adopt)
         after = self._read_up_to  # where the last reading had to stop, so that every conversation has its turn
         while True:
             found, children = await core.run(

@@ -175,8 +175,8 @@ class Delivery:
     async def _adopt(self, claimed: Claimed) -> Report:
         """Accepted before a server was configured, and written after: it goes to the one that is there now."""
         await self._give_back(claimed, None, 0.0, "", claimed.attempts, claimed.size)
-        server = self.core.settings.server_id
-        await self.core.run(lambda connection: accepting.adopt(connection, server))
+        if not await self.core.run(self.core.adopt):
+            return self._report(1.0)
         self.core.tell_sweeper(ReadOutbox())
         return self._report(None)
 

@@ -55,6 +55,7 @@ class OutboxWriter(ThreadActor):
         self._core = core
         self._connection: sqlite3.Connection | None = None
         self._conversations = accepting.Conversations()
+        self._moves = core.moves
         self._age = AgeClock()
         self._version = -1
         self._dirty = True
@@ -232,6 +233,9 @@ class OutboxWriter(ThreadActor):
             connection.execute("RELEASE entry")
             return Failed(error)
         connection.execute("RELEASE entry")
+        if self._moves != self._core.moves:  # what stood there is gone, and its number may be given out again
+            self._moves = self._core.moves
+            self._conversations.forget()
         return value
 
     def _announce(self, item: Captured | Entry[Any], result: object) -> None:

@@ -233,7 +233,34 @@ def test_forgetting_a_person_removes_their_rows_and_names_what_remains(
     assert texts(honcho, ann, workspace) == said(1)
 
 
+def test_who_was_forgotten_and_comes_back_is_not_put_into_the_conversation_of_somebody_else(
+    honcho: str, workspace: str, state: Path
+) -> None:
+    """The row number of ann's conversation is given out again: what was remembered of it leads to bob's."""
+    with Rig(state, honcho, workspace=workspace) as rig:
+        rig.capture.capture(turn(1, "ann-1", user="ann"))
+        assert rig.capture.forget("ann").done
+        rig.capture.capture(turn(7, "bob-1", user="bob"))
+        rig.capture.capture(turn(2, "ann-1", user="ann"))
+        assert rig.capture.flush(20.0)
+    assert texts(honcho, "bob-1", workspace) == said(7)
+    assert texts(honcho, "ann-1", workspace) == said(2)
+
+
 # -- where it goes -----------------------------------------------------------------------------------------------------
+
+
+def test_what_was_said_before_there_was_a_server_stands_before_what_is_said_after(
+    honcho: str, workspace: str, state: Path
+) -> None:
+    with Rig(state, None, workspace=workspace) as rig:
+        for number in range(1, 7):
+            rig.change(base_url=None if number % 2 else honcho)
+            rig.capture.capture(turn(number)).wait("accepted", 20.0)
+        rig.capture.capture(turn(7, "other"))
+        assert rig.capture.flush(20.0)
+    assert texts(honcho, "s", workspace) == said(1, 2, 3, 4, 5, 6)
+    assert texts(honcho, "other", workspace) == said(7)
 
 
 def test_members_are_established_with_their_preset_before_the_first_message(
