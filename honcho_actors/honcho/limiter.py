@@ -120,16 +120,16 @@ class Limiter:
     def _pump(self, loop: asyncio.AbstractEventLoop) -> None:
         now = loop.time()
         while self._waiting and self.busy < self.concurrency:
+            if not self._has_token(now):  # asked first: whoever is taken out of line goes
+                self._wake_for_token(loop)
+                return
             waiter = self._next()
             if waiter is None:
                 return
             if waiter.deadline <= now:
                 self._settle(waiter, False)
                 continue
-            if not self._take_token(now):
-                heapq.heappush(self._heap, waiter)
-                self._wake_for_token(loop)
-                return
+            self._take_token(now)
             self.busy += 1
             self._grants += 1
             self._settle(waiter, True)
@@ -161,16 +161,20 @@ class Limiter:
             self._by_age = [waiter for waiter in self._by_age if not waiter.granted.done()]
 
     def _take_token(self, now: float) -> bool:
+        if not self._has_token(now):
+            return False
+        if self._per_second is not None:
+            self._tokens -= 1.0
+        return True
+
+    def _has_token(self, now: float) -> bool:
         if self._per_second is None:
             return True
         if self._filled_at is None:
             self._filled_at = now
         self._tokens = min(self._burst, self._tokens + (now - self._filled_at) * self._per_second)
         self._filled_at = now
-        if self._tokens < 1.0:
-            return False
-        self._tokens -= 1.0
-        return True
+        return self._tokens >= 1.0
 
     def _wake_for_token(self, loop: asyncio.AbstractEventLoop) -> None:
         if self._timer is not None or self._per_second is None:
