@@ -447,7 +447,7 @@ class HonchoClient:
         outcome = await self._caller.call(ops.DELETE_CONCLUSION, call, path, reading.nothing)
         if isinstance(outcome, Ok):
             return Ok(True, outcome.status)
-        return Ok(False, 404) if outcome.status == 404 and outcome.detail != "Not Found" else outcome
+        return Ok(False, 404) if outcome.absent else outcome
 
     # -- common --------------------------------------------------------------------------------------------------------
 

@@ -75,6 +75,13 @@ class Failure:
     def ok(self) -> bool:
         return False
 
+    @property
+    def absent(self) -> bool:
+        """Whether the server says that what was asked for is not there. A 404 of a route that does not exist, or of
+        something in between (a page, a gateway whose server is being restarted), says nothing of it.
+        """
+        return self.kind is FailureKind.REFUSED and self.status == 404 and self.detail not in ("", "Not Found")
+
 
 Outcome = Ok[T_co] | Failure
 """`isinstance(outcome, Ok)` narrows; `outcome.ok` is the short form."""
