@@ -7,6 +7,7 @@ control-token  `<|endoftext|>` and its like are broken by a blank (one of them i
 content-split  over-long content becomes several messages, cut between graphemes, linked by metadata
 batch-split    more than 100 messages or conclusions become several requests, in order
 metadata       at most 100 keys, five levels, plain JSON values; a text that the egress gate withholds is left out
+time           a time outside of the calendar in UTC is not sent (it is stored, and the session never listed again)
 names-gate     a name, an id or a filter that holds what looks like a credential refuses the call
 blank          what would be refused as empty is not sent
 clamp          numbers stay inside the server's limits
@@ -110,10 +111,15 @@ def message_bodies(messages: Sequence[OutMessage]) -> list[dict[str, Any]]:
 
 
 def stamp(when: datetime | None) -> str | None:
-    """A time as the server takes it: UTC, microseconds; a naive one is taken as UTC."""
+    """A time as the server takes it: UTC, microseconds; a naive one is taken as UTC. None, the server's own time then,
+    for what no calendar holds in UTC: Honcho stores it and can never list the session again.
+    """
     if when is None:
         return None
-    aware = when.replace(tzinfo=UTC) if when.tzinfo is None else when.astimezone(UTC)
+    try:
+        aware = when.replace(tzinfo=UTC) if when.tzinfo is None else when.astimezone(UTC)
+    except OverflowError:
+        return None
     return aware.isoformat(timespec="microseconds")
 
 

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import json
 import math
-from datetime import UTC, date, datetime
+from datetime import UTC, date, datetime, timedelta, timezone
 from decimal import Decimal
 from typing import Any
 from uuid import UUID
@@ -248,6 +248,14 @@ def test_133_whatever_comes_in_what_goes_out_is_plain_json(anything: dict[Any, A
     cleaned = wire.clean_metadata(anything)
     assert json.loads(json.dumps(cleaned, allow_nan=False)) == cleaned
     assert depth_of(cleaned) <= 5
+
+
+@pytest.mark.parametrize("hours", [-14, 14])
+def test_a_time_that_no_calendar_holds_in_utc_is_left_to_the_server(hours: int) -> None:
+    edge = datetime.max if hours < 0 else datetime.min
+    beyond = OutMessage("ada", text("hello"), created_at=edge.replace(tzinfo=timezone(timedelta(hours=hours))))
+    assert "created_at" not in wire.message_bodies([beyond])[0]
+    assert wire.stamp(edge) == edge.replace(tzinfo=UTC).isoformat(timespec="microseconds")
 
 
 def test_a_split_message_with_full_metadata_keeps_room_for_its_link() -> None:
