@@ -331,7 +331,12 @@ def message_page(value: object, skip: Skip) -> Page[Message]:
 
 
 def named_page(value: object, skip: Skip) -> Page[Named]:
-    rows = [named(row, skip) for row in _rows(value, skip) if isinstance(row, Mapping) and _name(row, "id")]
+    rows = []
+    for row in _rows(value, skip):
+        if isinstance(row, Mapping) and _name(row, "id") is not None:
+            rows.append(named(row, skip))
+        else:
+            skip("named")
     return _page(value if isinstance(value, (Mapping, list)) else None, tuple(rows), skip)
 
 

@@ -89,7 +89,8 @@ def _success(
         return Failure(kind, op.name, reply.status, str(cut))
     except Unreadable as unreadable:
         begins = said(reply.body[:2_000].decode("utf-8", "replace"), secrets, 80)
-        return Failure(bad, op.name, reply.status, f"{unreadable}; it begins: {begins}" if begins else str(unreadable))
+        what = said(str(unreadable), secrets)
+        return Failure(bad, op.name, reply.status, f"{what}; it begins: {begins}" if begins else what)
     except NotHoncho as wrong:
         return Failure(bad, op.name, reply.status, said(str(wrong), secrets))
 
