@@ -80,14 +80,23 @@ def _listen(host: str, port: int) -> socket.socket:
 
 
 def _own(directory: Path) -> IO[str]:
-    """Takes the directory for this process; the lock goes with the process, however it ends."""
-    schema.prepare(directory)
-    lock = open(directory / "lock", "w", encoding="utf-8")  # noqa: SIM115 (held until the process ends)
+    """Takes the directory for this process, before anything in it is changed; the lock goes with the process, however
+    it ends."""
+    schema.place(directory)
+    try:
+        lock = open(directory / "lock", "w", encoding="utf-8")  # noqa: SIM115 (held until the process ends)
+    except OSError as fault:
+        raise CannotStart(f"the data directory {directory} cannot be written: {fault.strerror}") from fault
     try:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError as fault:
         lock.close()
         raise CannotStart(f"another server uses the data directory {directory}") from fault
+    try:
+        schema.prepare(directory)
+    except schema.Unusable:
+        lock.close()
+        raise
     return lock
 
 

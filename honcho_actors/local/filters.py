@@ -6,6 +6,7 @@ What is not understood is refused, never ignored: a filter that is silently drop
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -20,6 +21,8 @@ _SOMEWHERE = ("id", "created_at", "is_active", "workspace_id", "session_id", "pe
 """Columns that some model has; Honcho words their absence differently."""
 MAX_DEPTH = 8
 MAX_TERMS = 2000
+MAX_JOINED = 50
+"""Terms side by side; more are joined in groups, for SQLite takes an expression of 1,000 levels."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,6 +187,8 @@ class _Compiler:
         if kind == "number" and isinstance(value, int | float | str):
             try:
                 return float(value)
+            except OverflowError:  # a whole number larger than any other
+                return math.inf if int(value) > 0 else -math.inf
             except ValueError as fault:
                 raise Refused(422, f"Invalid numeric value: {value}. Expected a number, got str") from fault
         if kind == "text" and isinstance(value, str):
@@ -251,4 +256,8 @@ def _joined(parts: list[Condition], word: str) -> Condition:
         return ALL
     if len(parts) == 1:
         return parts[0]
+    if len(parts) > MAX_JOINED:
+        return _joined(
+            [_joined(parts[start : start + MAX_JOINED], word) for start in range(0, len(parts), MAX_JOINED)], word
+        )
     return word.join(f"({sql})" for sql, _ in parts), [value for _, params in parts for value in params]

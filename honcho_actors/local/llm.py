@@ -7,13 +7,13 @@ Off unless an endpoint is configured. Every call has a timeout, a cap on what it
 from __future__ import annotations
 
 import json
-import re
 import time
 import urllib.error
 import urllib.request
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
+from http.client import HTTPException
 from typing import Any
 
 MAX_CALLS = 2
@@ -86,11 +86,11 @@ class Model:
         except urllib.error.HTTPError as fault:
             fault.close()
             raise NoAnswer(f"the model answered {fault.code}") from fault
-        except (OSError, ValueError, KeyError, IndexError, TypeError) as fault:
+        except (OSError, HTTPException, ValueError, RecursionError, KeyError, IndexError, TypeError) as fault:
             raise NoAnswer(f"the model gave no usable answer ({type(fault).__name__})") from fault
         if not isinstance(content, str) or not content.strip():
             raise NoAnswer("the model answered nothing")
-        return content.strip()
+        return _storable(content.strip())
 
     def _read(self, request: urllib.request.Request) -> bytes:
         """The body within the time and the size that one reply may have; no proxy, and no redirect with the key."""
@@ -107,17 +107,26 @@ class Model:
         self.threads.shutdown(wait=False, cancel_futures=True)
 
 
+def _storable(text: str) -> str:
+    """With a mark in place of each half of a character: what a model escapes may be no text."""
+    return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+
+
 def conclusions_in(reply: str) -> list[str]:
     """The list in a reply that should be JSON and may have prose or a fence round it; raises `NoAnswer`."""
-    found = re.search(r"\{.*\}|\[.*\]", reply, re.DOTALL)
+    starts = [place for place in (reply.find("{"), reply.find("[")) if place >= 0]
+    start = min(starts, default=len(reply))
+    end = reply.rfind("}" if reply.startswith("{", start) else "]")
     try:
-        parsed: Any = json.loads(found.group()) if found else None
-    except ValueError:
+        parsed: Any = json.loads(reply[start : end + 1])
+    except (ValueError, RecursionError):
         parsed = None
     lines = parsed.get("conclusions") if isinstance(parsed, dict) else parsed
     if not isinstance(lines, list):
         raise NoAnswer("the model's answer is not the JSON that was asked for")
-    kept = [" ".join(line.split())[:MAX_LINE_CHARS] for line in lines if isinstance(line, str) and line.strip()]
+    kept = [
+        _storable(" ".join(line.split())[:MAX_LINE_CHARS]) for line in lines if isinstance(line, str) and line.strip()
+    ]
     return kept[:MAX_LINES]
 
 

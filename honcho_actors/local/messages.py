@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import sqlite3
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -227,6 +228,12 @@ def clone(db: Connection, workspace: str, session: str, until: str | None) -> Ro
 
 
 SPECIAL_TOKENS = ("<|endoftext|>", "<|endofprompt|>")
+_SURROGATE = re.compile("[\ud800-\udfff]")
+
+
+def has_surrogate(text: str) -> bool:
+    """Whether the text holds half of a character: no encoding has a form for it."""
+    return _SURROGATE.search(text) is not None
 
 
 def check_tokens(text: str, value: Any, loc: Loc, faults: Faults) -> None:

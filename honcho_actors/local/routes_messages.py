@@ -7,7 +7,7 @@ from typing import Any
 from starlette.responses import Response
 from starlette.routing import Route
 
-from honcho_actors.local import directory, messages, search, upload, work
+from honcho_actors.local import directory, messages, search, tokens, upload, work
 from honcho_actors.local.errors import Faults, Loc, Refused
 from honcho_actors.local.filters import Condition, compile_filters
 from honcho_actors.local.routes_directory import ANY_FILTERS
@@ -99,8 +99,10 @@ def _search(db: directory.Connection, call: Call, session: str | None, peer: str
 
 
 def refuse_tokens(query: str) -> None:
-    """Honcho says the same of a query that is too long and of one that spells a control token."""
-    if any(token in query for token in messages.SPECIAL_TOKENS):
+    """Honcho says the same of a query that is too long, of one that spells a control token and of one that is no
+    text."""
+    spelt = any(token in query for token in messages.SPECIAL_TOKENS)
+    if spelt or messages.has_surrogate(query) or tokens.count(query) > MAX_QUERY_TOKENS:
         raise Refused(422, f"Query exceeds maximum token limit of {MAX_QUERY_TOKENS}.")
 
 

@@ -52,7 +52,7 @@ def identifier() -> Rule:
 def _bounded(value: Any, loc: Loc, faults: Faults, given: Any, least: float | None, most: float | None) -> None:
     if least is not None and value < least:
         faults.add("greater_than_equal", loc, f"Input should be greater than or equal to {least}", given, {"ge": least})
-    elif most is not None and value > most:
+    elif most is not None and not value <= most:  # NaN is inside of nothing
         faults.add("less_than_equal", loc, f"Input should be less than or equal to {most}", given, {"le": most})
 
 

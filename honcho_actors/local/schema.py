@@ -106,14 +106,20 @@ def connect(path: Path, *, durable: bool) -> sqlite3.Connection:
     return connection
 
 
-def prepare(directory: Path) -> Path:
-    """Makes the directory and the tables where they are missing; raises `Unusable`."""
+def place(directory: Path) -> Path:
+    """Makes the directory and its file where they are missing, and changes nothing in them; raises `Unusable`."""
     path = directory / FILE
     try:
         directory.mkdir(parents=True, exist_ok=True, mode=0o700)
         os.close(os.open(path, os.O_RDWR | os.O_CREAT, 0o600))
     except OSError as fault:
         raise Unusable(f"the data directory {directory} cannot be written: {fault.strerror}") from fault
+    return path
+
+
+def prepare(directory: Path) -> Path:
+    """Makes the tables where they are missing and clears up after the server before; raises `Unusable`."""
+    path = place(directory)
     try:
         connection = connect(path, durable=True)
         try:

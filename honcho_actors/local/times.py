@@ -9,7 +9,9 @@ from typing import Any, NamedTuple
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _DAY = re.compile(r"\d{4}-\d\d-\d\d")
-_NUMBER = re.compile(r"-?\d{1,12}(\.\d+)?")
+_NUMBER = re.compile(r"[+-]?\d{1,20}(\.\d+)?([eE][+-]?\d{1,3})?")
+_MOST_SECONDS = 2e10
+"""A number beyond it counts milliseconds, as many a program has them."""
 _MICROSECOND = timedelta(microseconds=1)
 
 
@@ -49,7 +51,9 @@ def second_text(us: int) -> str:
 
 
 def moment(value: Any) -> Moment:
-    """ISO text, a date, or a number of seconds; a naive time is UTC. Raises `NotATime`."""
+    """ISO text, a date, or a number of seconds (of milliseconds where it is large); a naive time is UTC. Raises
+    `NotATime`, also for what lies outside the years 1 to 9999 in UTC: it could be stored and never be shown.
+    """
     if isinstance(value, bool) or not isinstance(value, str | int | float):
         raise NotATime("invalid type")
     try:
@@ -64,11 +68,11 @@ def moment(value: Any) -> Moment:
             if len(written) == 10:
                 when = datetime.combine(date.fromisoformat(written), datetime.min.time())
             else:
-                when = datetime.fromisoformat(written)
+                when = datetime.fromisoformat(written.upper())
         else:
-            when = _EPOCH + timedelta(seconds=value)
+            when = _EPOCH + timedelta(seconds=value if abs(value) <= _MOST_SECONDS else value / 1000)
         aware = when if when.tzinfo is not None else when.replace(tzinfo=UTC)
-        return Moment((aware - _EPOCH) // _MICROSECOND, _text(when))
+        return Moment((aware.astimezone(UTC) - _EPOCH) // _MICROSECOND, _text(when))
     except NotATime:
         raise
     except (ValueError, OverflowError) as fault:

@@ -158,7 +158,7 @@ async def _body(request: Request) -> Any:
                 }
             ],
         ) from fault
-    except (UnicodeDecodeError, RecursionError) as fault:
+    except (ValueError, RecursionError) as fault:  # no text, too deep, or a number of more digits than are read
         raise Refused(400, "There was an error parsing the body") from fault
 
 

@@ -16,11 +16,11 @@ import pytest
 from honcho_actors.local import llm, process
 from tests.local.conftest import Space
 
-Answer = Callable[[str, str], str | int]
+Answer = Callable[[str, str], str | int | bytes]
 
 
 class Endpoint:
-    """A chat endpoint whose answers a test decides; a number is sent as that status."""
+    """A chat endpoint whose answers a test decides; a number is sent as that status, bytes as they are."""
 
     def __init__(self, answer: Answer) -> None:
         self.asked: list[dict[str, Any]] = []
@@ -33,6 +33,9 @@ class Endpoint:
                 endpoint.asked.append(body)
                 endpoint.keys.append(self.headers["authorization"])
                 given = answer(*(message["content"] for message in body["messages"]))
+                if isinstance(given, bytes):
+                    self.wfile.write(given)
+                    return
                 status = given if isinstance(given, int) else 200
                 reply = json.dumps({"choices": [{"message": {"content": given}}]}).encode()
                 self.send_response(status)
@@ -108,8 +111,10 @@ def test_messages_of_one_person_in_one_session_are_asked_about_together(tmp_path
         assert len(model.asked) == 1
 
 
-@pytest.mark.parametrize("bad", [503, "no JSON here", '{"conclusions": "one"}', ""])
-def test_after_three_failures_the_line_is_extracted_and_labelled_as_said(tmp_path: Path, bad: str | int) -> None:
+@pytest.mark.parametrize("bad", [503, "no JSON here", '{"conclusions": "one"}', "", b"no HTTP here\r\n\r\n"])
+def test_after_three_failures_the_line_is_extracted_and_labelled_as_said(
+    tmp_path: Path, bad: str | int | bytes
+) -> None:
     with endpoint(lambda system, user: bad) as model, space_with(model, tmp_path) as space:
         space.say("s", ("alice", "I moved to Porto."))
         space.settle()
@@ -158,8 +163,15 @@ def test_the_key_is_in_no_printout() -> None:
         ('["a", "b"]', ["a", "b"]),
         ('{"conclusions": []}', []),
         ('prose {"conclusions": ["x"]} more prose', ["x"]),
+        ('{"conclusions": ["half \\ud83d of a character"]}', ["half \ufffd of a character"]),
         (json.dumps({"conclusions": [str(n) for n in range(100)]}), [str(n) for n in range(llm.MAX_LINES)]),
     ],
 )
 def test_a_reply_is_read_leniently_and_bounded(reply: str, lines: list[str]) -> None:
     assert llm.conclusions_in(reply) == lines
+
+
+@pytest.mark.parametrize("reply", ["{" * 1_000_000, "[" * 1_000_000 + "]", "}{", '"conclusions"'])
+def test_a_reply_that_is_no_list_is_told_at_once_however_long_it_is(reply: str) -> None:
+    with pytest.raises(llm.NoAnswer):
+        llm.conclusions_in(reply)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from honcho_actors.local import conclusions, extract, filters, ids, messages, rules, times, tokens
+from honcho_actors.local import conclusions, extract, filters, ids, messages, rules, schema, times, tokens
 from honcho_actors.local.deriver import Deriver
 from honcho_actors.local.errors import Faults, Refused
 from honcho_actors.local.messages import COLUMNS
@@ -117,6 +118,22 @@ def test_metadata_that_was_replaced_is_found_by_the_new_and_not_by_the_old(space
     assert totals == [0, 1]
 
 
+def test_a_filter_of_very_many_terms_and_of_a_number_without_end_is_one_that_sqlite_takes() -> None:
+    wanted = {"OR": [{"metadata": {"k": number}} for number in range(900)] + [{"token_count": 10**400}]}
+    sql, params = filters.compile_filters(wanted, COLUMNS, "Message")
+    with closing(schema.connect(Path(":memory:"), durable=False)) as database:
+        database.executescript(schema.TABLES)
+        assert database.execute(f"SELECT count(*) FROM messages WHERE {sql}", params).fetchone()[0] == 0
+
+
+@pytest.mark.parametrize("query", ["word " * 9_000, "tea \ud800", "a <|endoftext|>"], ids=["long", "no text", "token"])
+def test_a_query_that_cannot_be_embedded_is_refused_as_by_honcho(space: Space, query: str) -> None:
+    body = json.dumps({"query": query, "filters": {"observer": "a", "observed": "a"}})
+    for path in ("/search", "/conclusions/query"):
+        reply = space.client.post(space.base + path, content=body)
+        assert (reply.status_code, reply.json()["detail"]) == (422, "Query exceeds maximum token limit of 8192.")
+
+
 @pytest.mark.parametrize("reverse", [False, True])
 def test_pages_cover_the_list_once_in_order(space: Space, reverse: bool) -> None:
     space.say("s", *[("alice", str(number)) for number in range(25)])
@@ -128,8 +145,13 @@ def test_pages_cover_the_list_once_in_order(space: Space, reverse: bool) -> None
     assert seen == sorted(range(25), reverse=reverse)
 
 
+BEYOND = ["9999-12-31T23:59:59-12:00", "0001-01-01T00:00:00+12:00"]
+"""Stored by Honcho, which can then list the session no more."""
+
+
 @pytest.mark.parametrize(
-    "text", ["yesterday", "", "2026-13-01", "2026-02-30T00:00:00Z", "99999999999999999999", True, [], {}, 1e300]
+    "text",
+    ["yesterday", "", "2026-13-01", "2026-02-30T00:00:00Z", "99999999999999999999", True, [], {}, 1e300, *BEYOND],
 )
 def test_what_is_no_time_is_refused(text: Any) -> None:
     with pytest.raises(times.NotATime):
@@ -144,9 +166,12 @@ def test_what_is_no_time_is_refused(text: Any) -> None:
         ("2024-01-02T03:04:05.000006Z", "2024-01-02T03:04:05.000006Z", "2024-01-02T03:04:05.000006Z"),
         ("2024-01-02", "2024-01-02T00:00:00Z", "2024-01-02T00:00:00"),
         ("0001-01-01T00:00:00Z", "0001-01-01T00:00:00Z", "0001-01-01T00:00:00Z"),
+        (1_700_000_000_000, "2023-11-14T22:13:20Z", "2023-11-14T22:13:20Z"),
+        (1_700_000_000, "2023-11-14T22:13:20Z", "2023-11-14T22:13:20Z"),
+        ("1700000000000", "2023-11-14T22:13:20Z", "2023-11-14T22:13:20Z"),
     ],
 )
-def test_a_time_is_read_as_utc_and_echoed_as_it_came(text: str, utc: str, echo: str) -> None:
+def test_a_time_is_read_as_utc_and_echoed_as_it_came(text: str | int, utc: str, echo: str) -> None:
     read = times.moment(text)
     assert (times.iso(read.us), read.echo) == (utc, echo)
 

@@ -77,9 +77,13 @@ def test_a_store_that_is_no_database_is_one_sentence_and_2(tmp_path: Path) -> No
     assert "cannot be opened" in refused("--port", "0", "--data", str(tmp_path))
 
 
-def test_a_second_server_on_the_same_directory_is_refused(tmp_path: Path) -> None:
-    with process.start(tmp_path):
+def test_a_second_server_on_the_same_directory_is_refused_and_changes_nothing_in_it(tmp_path: Path) -> None:
+    path = "/v3/workspaces/w/sessions"
+    with process.start(tmp_path) as server, httpx.Client(base_url=server.url, trust_env=False) as client:
+        client.post(path, json={"id": "s"})
+        client.delete(f"{path}/s")
         assert "another server" in refused("--port", "0", "--data", str(tmp_path))
+        assert client.post(path, json={"id": "s"}).status_code == 404, "what a start clears up is not cleared up"
 
 
 def test_a_token_variable_without_a_token_is_refused_not_taken_as_open(tmp_path: Path) -> None:
