@@ -17,7 +17,7 @@ def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
 
     async def run() -> None:
         await pyfuncitem.obj(**given)
-        for _ in range(200):  # the server's side of a connection ends a moment after the client's
+        for _ in range(4_000):  # the server's side of a connection ends a moment after the client's
             left = [task for task in asyncio.all_tasks() if task is not asyncio.current_task() and not task.done()]
             if not left:
                 return
