@@ -6,7 +6,6 @@ children do.
 
 from __future__ import annotations
 
-import logging
 import threading
 import time
 from _thread import get_ident
@@ -14,14 +13,12 @@ from collections.abc import Callable
 from queue import Empty, SimpleQueue
 from typing import Any
 
+from supervision.boundary import guarded
 from supervision.clock import Clock
-from supervision.logged import unsaid
 from supervision.oneshot import OneShot
 from supervision.timers import Timers
 
 __all__ = ["Control"]
-
-_log = logging.getLogger("supervision")
 
 
 class Control:
@@ -88,12 +85,6 @@ class Control:
         if self.post(lambda: self.post(done.settle, None)):
             done.block(5.0)
 
-    def _guard(self, call: Callable[[], object]) -> None:
-        try:
-            call()
-        except Exception:  # noqa: BLE001 - boundary: one failing call never ends the thread that all supervisors stand on.
-            _log.error("a call on the control thread failed", exc_info=unsaid())
-
     def _main(self) -> None:
         self._ident = get_ident()
         beat = time.monotonic()
@@ -101,15 +92,15 @@ class Control:
         timers = self.timers
         try:
             while self._running:
-                timers.run_due(self._guard)
+                timers.run_due()
                 timeout: float | None = None
                 if not self.clock.manual and (due := timers.next_due()) is not None:
                     timeout = max(0.0, due - self.clock.now())
-                if self._pulse is not None:
+                if (pulse := self._pulse) is not None:
                     now = time.monotonic()
                     if now - beat >= self._pulse_seconds:
                         beat = now
-                        self._guard(self._pulse)
+                        guarded("a pulse", pulse)
                     rest = max(0.0, beat + self._pulse_seconds - now)
                     timeout = rest if timeout is None else min(timeout, rest)
                 try:
@@ -119,10 +110,7 @@ class Control:
                 except Empty:
                     continue
                 if item is not None:
-                    try:
-                        item[0](*item[1])
-                    except Exception:  # noqa: BLE001 - boundary: one failing call never ends the thread that all supervisors stand on.
-                        _log.error("a call on the control thread failed", exc_info=unsaid())
+                    guarded("a call on the control thread", item[0], *item[1])
                     del item
         finally:
             self._running = False

@@ -15,7 +15,6 @@ message that came late.
 from __future__ import annotations
 
 import asyncio
-import logging
 from _thread import allocate_lock, get_ident
 from collections import deque
 from collections.abc import Callable, Hashable
@@ -23,9 +22,9 @@ from queue import Empty, SimpleQueue
 from typing import TYPE_CHECKING, Any
 
 from supervision._asyncio import running_loop
+from supervision.boundary import guarded
 from supervision.errors import NoProc, Overloaded
 from supervision.fence import fence
-from supervision.logged import unsaid
 from supervision.observer import LateResult
 from supervision.reasons import Killed, Reason
 
@@ -34,8 +33,6 @@ if TYPE_CHECKING:
     from supervision.host import Host, Place
 
 __all__ = ["WAKE", "Life", "TaskLife", "ThreadLife"]
-
-_log = logging.getLogger("supervision")
 
 WAKE: tuple[Any, Any] = (None, None)
 """Put into a mailbox to have its owner look up; recognised by identity."""
@@ -165,10 +162,7 @@ class Life:
         self.host.ended(self)
         if watchers:
             for callback in watchers.values():
-                try:
-                    callback(reason)
-                except Exception:  # noqa: BLE001 - boundary: one watcher's failing callback never keeps the next from hearing.
-                    _log.error("a watcher of %s failed", self.label, exc_info=unsaid())
+                guarded("a watcher of an end", callback, reason)
         return True
 
     def close(self) -> None:

@@ -7,12 +7,11 @@ ignored.
 
 from __future__ import annotations
 
-import logging
 from dataclasses import dataclass
 from typing import Any
 
+from supervision.boundary import guarded
 from supervision.events import Report
-from supervision.logged import unsaid
 
 __all__ = [
     "AbandonedEnded",
@@ -26,8 +25,6 @@ __all__ = [
     "Reporter",
     "SupervisorReport",
 ]
-
-_log = logging.getLogger("supervision")
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,9 +98,5 @@ class Reporter:
         self._observer = observer
 
     def __call__(self, event: Any) -> None:
-        if self._observer is None:
-            return
-        try:
-            self._observer.observe(event)
-        except Exception:  # noqa: BLE001 - boundary: an observer's mistake never reaches an actor or a supervisor.
-            _log.error("an observer failed on %s", type(event).__name__, exc_info=unsaid())
+        if self._observer is not None:
+            guarded("an observer", self._observer.observe, event)

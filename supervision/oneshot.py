@@ -8,18 +8,15 @@ settling goes.
 from __future__ import annotations
 
 import asyncio
-import logging
 from _thread import allocate_lock
 from collections.abc import Callable, Generator
 from typing import Any
 
 from supervision._asyncio import running_loop
 from supervision.bell import bell_of
-from supervision.logged import unsaid
+from supervision.boundary import guarded
 
 __all__ = ["OneShot"]
-
-_log = logging.getLogger("supervision")
 
 
 class OneShot:
@@ -44,10 +41,7 @@ class OneShot:
             self._callbacks = None
         if callbacks is not None:
             for callback in callbacks:
-                try:
-                    callback()
-                except Exception:  # noqa: BLE001 - boundary: one reader's failing callback never keeps the next reader waiting.
-                    _log.error("a callback on a settled outcome failed", exc_info=unsaid())
+                guarded("a callback on a settled outcome", callback)
         return True
 
     def subscribe(self, callback: Callable[[], object]) -> None:

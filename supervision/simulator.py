@@ -23,6 +23,7 @@ from typing import Any, Self, TypeVar
 
 from supervision._asyncio import Gate, VirtualLoop
 from supervision.birth import Birth, Handshake
+from supervision.boundary import guarded
 from supervision.clock import Clock
 from supervision.errors import CallingSelf, Deadlock, Stuck
 from supervision.host import KILL_GRACE, MAX_ABANDONED, Host
@@ -241,9 +242,7 @@ class Simulator(Host):
         before, self.current = self.current, self
         try:
             with self.virtual.outside():
-                call(*args)
-        except Exception:  # noqa: BLE001 - boundary: as on the control thread, one failing call ends nothing
-            _log.error("a call on the control thread failed", exc_info=unsaid())
+                guarded("a call on the control thread", call, *args)
         finally:
             self.current = before
 
@@ -277,7 +276,7 @@ class Simulator(Host):
 
     def _ring(self) -> None:
         self._tick = None
-        self.post(self.timers.run_due, _guard)
+        self.post(self.timers.run_due)
         self.post(self._arm)
 
 
@@ -298,13 +297,6 @@ class _Aside:
             pass
         finally:
             self._simulator.current = before
-
-
-def _guard(call: Callable[[], object]) -> None:
-    try:
-        call()
-    except Exception:  # noqa: BLE001 - boundary: as on the control thread, one failing call ends nothing
-        _log.error("a timer failed", exc_info=unsaid())
 
 
 def _exception_handler(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:

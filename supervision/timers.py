@@ -6,16 +6,20 @@ due.
 
 from __future__ import annotations
 
+import contextlib
 import heapq
 from collections.abc import Callable
 from itertools import count
 from threading import Lock
 from typing import TYPE_CHECKING, Any
 
+from supervision.boundary import guarded
 from supervision.clock import Clock
+from supervision.errors import NoProc
 
 if TYPE_CHECKING:
     from supervision._process import Ref
+    from supervision.registry import NameRef
 
 __all__ = ["Timers", "Token"]
 
@@ -23,25 +27,35 @@ __all__ = ["Timers", "Token"]
 class Token:
     """One timer. `cancel` it, or give it to `Timers.cancel`."""
 
-    __slots__ = ("_timers", "cancelled", "due", "fired", "run")
+    __slots__ = ("_run", "_timers", "cancelled", "due")
 
-    def __init__(self, timers: Timers, due: float, run: Callable[[], object] | None) -> None:
+    def __init__(self, timers: Timers, due: float) -> None:
         self._timers = timers
+        self._run: list[Callable[[], object]] = []
         self.due = due
-        self.run = run
         self.cancelled = False
-        self.fired = False
+
+    def load(self, run: Callable[[], object]) -> None:
+        """What it is to do when it is due."""
+        self._run.append(run)
+
+    def take(self) -> Callable[[], object] | None:
+        """What it was to do, for whoever comes first: the one who fires it, or the one who takes it back."""
+        try:
+            return self._run.pop()
+        except IndexError:
+            return None
 
     def cancel(self) -> bool:
-        """Take the timer back; True when it had not fired. A message of it that lies unread in a mailbox is dropped
-        too.
+        """Take the timer back; True when it had not fired, and so never will. A message of it that lies unread in a
+        mailbox is dropped too.
         """
         if self.cancelled:
             return False
         self.cancelled = True
-        self.run = None
+        taken = self.take() is not None
         self._timers.forget()
-        return not self.fired
+        return taken
 
 
 class Timers:
@@ -60,7 +74,9 @@ class Timers:
 
     def call_at(self, due: float, run: Callable[[], object]) -> Token:
         """Call `run()` on the control thread at the time `due` of the clock. It must not block."""
-        return self._push(Token(self, due, run))
+        token = Token(self, due)
+        token.load(run)
+        return self._push(token)
 
     def _push(self, token: Token) -> Token:
         with self._lock:
@@ -76,7 +92,7 @@ class Timers:
 
     def call_every(self, period: float, run: Callable[[], object]) -> Token:
         """Call `run()` every `period` seconds. The n-th call is due n periods from now, however late the ones before
-        were.
+        were, and whatever they raised.
         """
         if period <= 0:
             raise ValueError("a period is more than 0 seconds")
@@ -84,20 +100,29 @@ class Timers:
         turns = count(2)
 
         def again() -> None:
-            run()
+            guarded("a periodic call", run)
             if not token.cancelled:
-                due = start + next(turns) * period
-                while due <= self.clock.now():
-                    due = start + next(turns) * period
-                self._rearm(token, due, again)
+                token.due = start + next(turns) * period
+                while token.due <= self.clock.now():
+                    token.due = start + next(turns) * period
+                token.load(again)
+                self._push(token)
 
-        token = Token(self, start + period, again)
+        token = Token(self, start + period)
+        token.load(again)
         return self._push(token)
 
-    def send_after(self, delay: float, ref: Ref[Any], message: object) -> Token:
-        """Tell `message` to `ref` after `delay` seconds. It is no error if nobody is there by then."""
-        token = Token(self, self.clock.now() + max(0.0, delay), None)
-        token.run = lambda: ref.life.put_system(message, token)  # before it can fire: it may be due at once
+    def send_after(self, delay: float, ref: Ref[Any] | NameRef, message: object) -> Token:
+        """Tell `message` to `ref`, or to whoever has the name by then, after `delay` seconds. It is no error if nobody
+        is there.
+        """
+        token = Token(self, self.clock.now() + max(0.0, delay))
+
+        def send() -> None:
+            with contextlib.suppress(NoProc):  # nobody has the name
+                ref.life.put_system(message, token)
+
+        token.load(send)
         return self._push(token)
 
     def cancel(self, token: Token) -> bool:
@@ -112,25 +137,23 @@ class Timers:
                 heapq.heappop(heap)
             return heap[0][0] if heap else None
 
-    def run_due(self, guard: Callable[[Callable[[], object]], None]) -> None:
-        """Run through `guard` what is due. Only the control thread calls this."""
+    def run_due(self) -> None:
+        """Run what is due. Only the control thread calls this."""
         now = self.clock.now()
         while True:
             with self._lock:
                 if not self._heap or self._heap[0][0] > now:
                     return
                 token = heapq.heappop(self._heap)[2]
-            run = token.run
-            if not token.cancelled and run is not None:
-                token.fired = True
-                token.run = None
-                guard(run)
+            run = None if token.cancelled else token.take()
+            if run is not None:
+                guarded("a timer", run)
 
     def clear(self) -> None:
         """Drop every timer."""
         with self._lock:
             for _, _, token in self._heap:
-                token.run = None
+                token.take()
             self._heap.clear()
 
     def forget(self) -> None:
@@ -141,13 +164,3 @@ class Timers:
                 self._heap = [entry for entry in self._heap if not entry[2].cancelled]
                 heapq.heapify(self._heap)
                 self._cancelled = 0
-
-    def _rearm(self, token: Token, due: float, run: Callable[[], object]) -> None:
-        token.run = run
-        token.fired = False
-        token.due = due
-        with self._lock:
-            heapq.heappush(self._heap, (due, next(self._order), token))
-            first = self._heap[0][2] is token
-        if first:
-            self._wake()

@@ -17,7 +17,7 @@ import pytest
 
 import supervision.life
 import supervision.oneshot
-from supervision import Killed, NoProc, Normal, Shutdown, Waiter, monitor
+from supervision import Killed, ManualClock, NoProc, Normal, Shutdown, Waiter, monitor
 from supervision._asyncio import WakefulLoop
 from supervision._process import Ref, Reply
 from supervision.birth import Birth, Handshake
@@ -25,6 +25,7 @@ from supervision.life import TaskLife, ThreadLife
 from supervision.oneshot import OneShot
 from supervision.task_actor import TaskActor, _loop
 from supervision.thread_actor import run_thread
+from supervision.timers import Timers
 from tests.supervision.support.interleave import BadOrder, Interleavings, StepQueue, step_locks
 from tests.supervision.test_holes import OnThread, _Quiet, new_life
 
@@ -233,6 +234,25 @@ def test_a_waiter_that_is_bound_while_the_actor_ends_is_resolved() -> None:
         return [lambda: waiter.bind(life.ref, lambda down: "down"), lambda: life.finish(Normal())], check
 
     assert Interleavings("supervision/waiter.py", "supervision/life.py", preemptions=1 + MORE).explore(build) > 8
+
+
+# --- timer
+
+
+def test_a_timer_that_is_taken_back_while_it_is_due_fires_or_says_that_it_never_will() -> None:
+    def build() -> Any:
+        timers = Timers(ManualClock(), lambda: None)
+        fired: list[str] = []
+        taken: list[bool] = []
+        token = timers.call_after(0, lambda: fired.append("fired"))
+
+        def check() -> None:
+            assert len(taken) == 1
+            assert taken[0] is not bool(fired), "it was taken back, and fired"
+
+        return [timers.run_due, lambda: taken.append(token.cancel())], check
+
+    assert Interleavings("supervision/timers.py", preemptions=2 + MORE).explore(build) > 8
 
 
 # --- the wake-up of a task

@@ -2,17 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from functools import partial
 from typing import Any
 
 import pytest
 
 from supervision import ManualClock, Simulator, ThreadActor, ThreadRuntime
-
-
-def _run(call: Callable[[], object]) -> None:
-    call()
 
 
 class Listener(ThreadActor):
@@ -63,14 +58,14 @@ def test_a_cancelled_timer_never_fires_even_when_its_message_lies_in_the_mailbox
         ref = sim.spawn(Listener)
         ref.ask(lambda me: setattr(me, "token", me.send_after(1.0, "late")))
         sim.virtual.now += 1.0
-        sim.timers.run_due(_run)
+        sim.timers.run_due()
         assert ref.life.depth() == 1
         assert ref.ask("heard") == ["late"]
 
         ref.ask(lambda me: setattr(me, "token", me.send_after(1.0, "never")))
         token = ref.proxy().token.get()
         sim.virtual.now += 1.0
-        sim.timers.run_due(_run)
+        sim.timers.run_due()
         assert token.cancel() is False, "it had fired"
         assert ref.ask("heard") == ["late"]
 
@@ -94,11 +89,31 @@ def test_a_timer_that_fails_hurts_no_other(
     timed: ThreadRuntime, clock: ManualClock, caplog: pytest.LogCaptureFixture
 ) -> None:
     fired: list[int] = []
+
+    def failing() -> None:
+        fired.append(0)
+        raise SystemExit
+
     timed.timers.call_after(1.0, lambda: [][0])
+    timed.timers.call_every(1.0, failing)
     timed.timers.call_after(1.0, lambda: fired.append(1))
     clock.advance(1.0)
-    assert fired == [1]
-    assert "control thread" in caplog.text
+    clock.advance(1.0)
+    assert fired == [0, 1, 0], "what is periodic goes on, and the control thread has not ended"
+    assert "a timer failed" in caplog.text
+    assert "a periodic call failed" in caplog.text
+
+
+def test_a_timer_for_a_name_finds_who_has_it_by_then_and_misses_nobody(
+    timed: ThreadRuntime, clock: ManualClock, caplog: pytest.LogCaptureFixture
+) -> None:
+    timed.timers.send_after(1.0, timed.registry.via("late"), "hello")
+    timed.timers.send_after(1.0, timed.registry.via("nobody"), "anybody?")
+    ref = timed.spawn(Listener)
+    timed.registry.register("late", ref)
+    clock.advance(1.0)
+    assert ref.ask("heard") == ["hello"]
+    assert not caplog.records
 
 
 def test_time_does_not_go_back(clock: ManualClock) -> None:
