@@ -21,6 +21,7 @@ REBOOT_LEAP = 7 * 86_400.0
 """
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_FIRST, _LAST = datetime.min.replace(tzinfo=UTC), datetime.max.replace(tzinfo=UTC)
 
 
 class Moment(NamedTuple):
@@ -101,9 +102,10 @@ class AgeClock:
 
 
 def to_us(moment: datetime) -> int:
-    """Microseconds since 1970; a time without a zone is taken as UTC."""
+    """Microseconds since 1970; a time without a zone is taken as UTC. What UTC puts outside of the calendar is its
+    nearest moment inside."""
     aware = moment if moment.tzinfo is not None else moment.replace(tzinfo=UTC)
-    return (aware - _EPOCH) // timedelta(microseconds=1)
+    return (min(max(aware, _FIRST), _LAST) - _EPOCH) // timedelta(microseconds=1)
 
 
 def from_us(microseconds: int) -> datetime:

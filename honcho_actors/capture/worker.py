@@ -531,7 +531,7 @@ class Delivery:
                 size=100,
                 call=self._call(core.settings.request_timeout),
             )
-            if isinstance(outcome, Failure) and outcome.status != 404:
+            if isinstance(outcome, Failure) and not outcome.absent:
                 await self._retry(claimed, None, decide.after_establish(outcome))
             items = () if isinstance(outcome, Failure) else outcome.value.items
             copies, complete = await self._copies(items, fork.anchor)

@@ -55,3 +55,9 @@ def test_case_56_the_time_said_never_decreases_inside_a_conversation(times: list
         last = said_at(wanted, last)
         seen.append(last)
     assert seen == sorted(seen)
+
+
+def test_a_time_outside_of_the_calendar_is_its_nearest_moment_inside() -> None:
+    late, early = (timezone(timedelta(hours=hours)) for hours in (-14, 14))
+    assert from_us(to_us(datetime.max.replace(tzinfo=late))) == datetime.max.replace(tzinfo=UTC)
+    assert from_us(to_us(datetime.min.replace(tzinfo=early))) == datetime.min.replace(tzinfo=UTC)

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import asyncio
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from honcho_actors.capture import decide, dispatch
 from honcho_actors.capture.decide import Act
+from honcho_actors.capture.looking import Seen, look
 from honcho_actors.capture.retry import RetryPolicy
 from honcho_actors.honcho.outcomes import Failure, FailureKind
+from tests.support.calls import client, within
+from tests.support.stub_honcho import Said, StubHoncho
 
 
 def failure(kind: FailureKind, status: int | None = None, **more: object) -> Failure:
@@ -227,3 +232,17 @@ def test_no_conversation_is_ever_delivered_twice_at_once_nor_forgotten(history: 
         assert running == state.running
         assert len(running) <= 3
         assert owed - running <= set(state.waiting) | set(state.timed)
+
+
+@pytest.mark.parametrize(
+    ("body", "proves"),
+    [({"detail": "Session s not found in workspace w"}, True), (b"404 page not found", False), (b"", False)],
+    ids=["honcho", "a gateway whose server restarts", "nothing"],
+)
+def test_a_look_that_is_answered_404_proves_absence_only_in_honchos_own_words(body: object, proves: bool) -> None:
+    async def looked() -> list[Seen] | Failure:
+        async with StubHoncho(lambda seen: Said(body, 404)) as stub, client(stub.url) as honcho:
+            return await look(honcho, "w", "s", b"delivery", 0, 1, within())
+
+    found = asyncio.run(looked())
+    assert found == [] if proves else isinstance(found, Failure)

@@ -218,6 +218,8 @@ class TestWire:
             assert word not in repr(found)
         assert counted(memory, "honcho_profile", "withheld") == before + 1
         assert stub.seen == []
+        over_two_lines = use(memory, "honcho_profile", {"card": ["The door's password:", "Mango!" + "4711"]})
+        assert (over_two_lines.error, stub.seen) == (ToolError.WITHHELD, [])
         kept = use(memory, "honcho_profile", {"card": lines[:1]})
         assert (kept.details["verified"], stub.ops()[0]) == (True, "PUT peers/ines/card")
 
@@ -331,8 +333,9 @@ class TestFailures:
             (Said({"detail": "no"}, 422), ToolError.SERVER_ERROR),
             (Said(b"<html>", headers={"content-type": "text/html"}), ToolError.BAD_REPLY),
             (Said({"detail": "Not Found"}, 404), ToolError.SERVER_ERROR),
+            (Said(b"404 page not found", 404), ToolError.SERVER_ERROR),
         ],
-        ids=["401", "422", "a page", "another service"],
+        ids=["401", "422", "a page", "another service", "a gateway"],
     )
     def test_every_tool_tells_a_failure_from_nothing_found(
         self, stub: Stub, tmp_path: Path, answer: Said, error: ToolError

@@ -193,7 +193,7 @@ def timed_out(*, write: bool) -> ToolResult:
 
 def missing(failure: Failure) -> bool:
     """Whether a 404 speaks of what was asked for, not of a route that is not there."""
-    return failure.kind is FailureKind.REFUSED and failure.status == 404 and failure.detail != "Not Found"
+    return failure.absent
 
 
 def excerpt(text: str, limit: int) -> str:
