@@ -425,6 +425,11 @@ def hostile(size: int = 20_000) -> dict[str, str]:
         "spaces": " ",
         "ligature": "\ufdfa",
         "expanding": "\u2474",
+        "tables": "password |a\n---\n",
+        "stores": "redis://a:b@ ",
+        "syllables": "\u1112\u1161\u11ab",
+        "letters": "a " * 14 + "bb ",
+        "literals": 'a"' + " " * 40,
     }
     texts = {name: (piece * (size // len(piece) + 1))[:size] for name, piece in pieces.items()}
     texts["one_accent"] = "e" + "\u0301" * (size - 1)

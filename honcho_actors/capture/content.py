@@ -153,7 +153,8 @@ def storable(text: str) -> str:
 
 
 def clean_metadata(metadata: Mapping[str, Any], gate: Gate) -> dict[str, Any]:
-    """The host's metadata as the server takes it: JSON, finite, shallow, bounded, each string screened by itself.
+    """The host's metadata as the server takes it: JSON, finite, shallow, bounded, each string screened by itself and
+    under its key, so that what only its key calls a password is one.
 
     What can't travel is left out, never an error. The key "" stands for *something was withheld*.
     """
@@ -166,7 +167,7 @@ def clean_metadata(metadata: Mapping[str, Any], gate: Gate) -> dict[str, Any]:
         if len(found) >= METADATA_KEYS or key in OURS:
             continue
         name = cleaner.key(key)
-        kept = cleaner.value(value, METADATA_DEPTH) if name else _LEFT_OUT
+        kept = cleaner.value(value, METADATA_DEPTH, name) if name else _LEFT_OUT
         if name is None or kept is _LEFT_OUT:
             continue
         size += len(_json({name: kept}))
@@ -193,7 +194,7 @@ class _Cleaner:
         text = self._text(key, _KEY_CHARS) if isinstance(key, str) else None
         return text if isinstance(text, str) and len(text) == len(str(key)) else None
 
-    def value(self, value: object, depth: int) -> Any:
+    def value(self, value: object, depth: int, name: str) -> Any:
         self._left -= 1
         if self._left < 0:
             return _LEFT_OUT
@@ -201,9 +202,9 @@ class _Cleaner:
             return value
         if isinstance(value, str):
             text = self._text(value, _VALUE_CHARS)
-            return _LEFT_OUT if text is None else text
+            return _LEFT_OUT if text is None or (text and not self._may(name, text)) else text
         if isinstance(value, int):
-            return value if abs(value) < 1 << 63 else _LEFT_OUT
+            return value if abs(value) < 1 << 63 and self._may(name, str(value)) else _LEFT_OUT
         if isinstance(value, float):
             return value if math.isfinite(value) else _LEFT_OUT
         if isinstance(value, datetime | date):
@@ -211,11 +212,23 @@ class _Cleaner:
         if depth <= 1:
             return _LEFT_OUT
         if isinstance(value, Mapping):
-            pairs = ((self.key(key), self.value(item, depth - 1)) for key, item in list(value.items())[:_ITEMS])
-            return {key: item for key, item in pairs if key is not None and item is not _LEFT_OUT}
+            named = ((self.key(key), item) for key, item in list(value.items())[:_ITEMS])
+            pairs = ((key, self.value(item, depth - 1, key)) for key, item in named if key is not None)
+            return {key: item for key, item in pairs if item is not _LEFT_OUT}
         if isinstance(value, list | tuple):
-            return [item for item in (self.value(item, depth - 1) for item in value[:_ITEMS]) if item is not _LEFT_OUT]
+            items = (self.value(item, depth - 1, name) for item in value[:_ITEMS])
+            return [item for item in items if item is not _LEFT_OUT]
         return _LEFT_OUT
+
+    def _may(self, name: str, text: str) -> bool:
+        """Whether a value may leave under its key."""
+        said = f"{name}: {text}"
+        if len(said) > self._left:
+            return False
+        self._left -= len(said)
+        held = isinstance(self._gate.verdict(said, _VALUE_CHARS, field=Field.METADATA), Withheld)
+        self.withheld = self.withheld or held
+        return not held
 
     def _text(self, text: str, budget: int) -> str | None:
         if len(text) > self._left:

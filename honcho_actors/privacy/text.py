@@ -115,8 +115,8 @@ _INVISIBLE_EXTRA = (0x034F, 0x115F, 0x1160, 0x17B4, 0x17B5, 0x2800, 0x3164, 0xFF
 _LOOKALIKE = str.maketrans(
     dict(
         zip(
-            "АВЕЅІЈКМНОРСТХУасеѕіјорхуԁԛԝΑΒΕΖΗΙΚΜΝΟΡΤΥΧο",
-            "ABESIJKMHOPCTXYacesijopxydqwABEZHIKMNOPTYXo",
+            "АВЕЅІЈКМНОРСТХУасеѕіјорхуԁԛԝһкүѵӏӀҮΑΒΕΖΗΙΚΜΝΟΡΤΥΧοαικνρυ",
+            "ABESIJKMHOPCTXYacesijopxydqwhkyvlIYABEZHIKMNOPTYXoaikvpu",
             strict=True,
         )
     )
@@ -145,10 +145,10 @@ def _table() -> dict[int, str | None]:
 
     Removed: everything invisible (format characters, variation selectors, fillers, controls other than white space).
     Replaced: every compatibility character whose plain form is ASCII (full width, mathematical, circled,
-    superscript), other white space by a space, and letter I with dot (its lower case would change the length of the
-    text).
+    superscript), hyphens and the minus of typesetters, other white space by a space, and letter I with dot (its lower
+    case would change the length of the text).
     """
-    table: dict[int, str | None] = {0x0130: "I", 0x7F: None}
+    table: dict[int, str | None] = {0x0130: "I", 0x7F: None, **dict.fromkeys((0x2010, 0x2011, 0x2012, 0x2212), "-")}
     table |= {point: None for point in range(0x20) if chr(point) not in "\t\n\r\x0b\x0c"}
     for point in (point for first, end in _LOOKED_AT for point in range(first, end)):
         char = chr(point)
@@ -166,12 +166,20 @@ def _table() -> dict[int, str | None]:
 
 
 _UNUSUAL = re.compile(
-    "[^\t\n\r -~\xa1-\xa9\xab\xac\xae\xb0\xb1\xb4-\xb8\xbb-\u012f\u0131-\u024f\u0370-\u052f\u2010-\u2027\u2030-\u205e"
-    "\u20a0-\u20cf\u2190-\u23ff\u2500-\u27ff\u3001-\u3003\u3008-\u3011\u3040-\u3130\u3400-\u9fff\uac00-\ud7a3]"
+    "[^\t\n\r -~\xa1-\xa9\xab\xac\xae\xb0\xb1\xb4-\xb8\xbb-\u012f\u0131-\u024f\u0370-\u052f\u2013-\u2027\u2030-\u205e"
+    "\u20a0-\u20cf\u2190-\u2211\u2213-\u23ff\u2500-\u27ff\u3001-\u3003\u3008-\u3011\u3040-\u3098\u309b-\u3130\u3400-\u9fff\uac00-\ud7a3]"
 )
 """Every character that may be in the table, and some that are not: a quick first question."""
 
 _CONTROLS = bytes(point for point in (*range(0x20), 0x7F) if point not in b"\t\n\r\x0b\x0c")
+_DASHED = re.compile("(?<=[A-Za-z0-9])\u2013(?=[A-Za-z0-9])")
+"""An en dash inside a word: a hyphen that a word processor has improved."""
+_MARKS = frozenset(map(chr, (*range(0x0300, 0x0370), *range(0x1161, 0x1176), 0x3099, 0x309A)))
+_APART = re.compile(
+    "[^\\W\\d_][\u0300-\u036f]{1,4}|[\u3046-\u30fd][\u3099\u309a]|[\u1100-\u1112][\u1161-\u1175][\u11a8-\u11c2]?"
+)
+"""A letter and its marks, or the parts of a syllable, as some systems write what others write as one character. In
+pieces, because composing a long row of marks takes the square of its length."""
 _EASTERN = re.compile("[\u0370-\u052f]")
 _MIXED = re.compile("[A-Za-z][\u0370-\u052f]|[\u0370-\u052f][A-Za-z]")
 _WORD = re.compile("[A-Za-z0-9\u0370-\u052f_-]{2,64}")
@@ -187,9 +195,17 @@ def inspected(text: str) -> str:
         table = _table()
         if any(ord(char) in table for char in unusual):
             text = text.translate(table)
+        if not _MARKS.isdisjoint(unusual):
+            text = _APART.sub(_composed, text)
+    if "\u2013" in text:
+        text = _DASHED.sub("-", text)
     if _EASTERN.search(text) and _MIXED.search(text):
         text = _WORD.sub(_plain_word, text)
     return text
+
+
+def _composed(found: re.Match[str]) -> str:
+    return unicodedata.normalize("NFC", found[0])
 
 
 def _plain_word(found: re.Match[str]) -> str:

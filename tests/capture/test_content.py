@@ -84,6 +84,19 @@ def test_withheld_metadata_stays_here_and_the_text_goes() -> None:
     assert found.withheld == ("metadata",)
 
 
+def test_what_only_its_key_calls_a_password_stays_here() -> None:
+    given = {
+        "db": {"password": "Mango!" + "4711", "user": "ines"},
+        "pin": 4711,
+        "passwords": ["Mango!" + "4711"],
+        "n": 7,
+    }
+    found = drafted(Turn(session_key="s", prompt="hello", answer="hi", metadata=given))
+    assert found.draft is not None
+    assert json.loads(found.draft.pieces[0].metadata) == {"db": {"user": "ines"}, "passwords": [], "n": 7}
+    assert found.withheld == ("metadata",)
+
+
 def test_case_133_metadata_is_cleaned_before_the_outbox() -> None:
     cycle: dict[str, Any] = {}
     cycle["self"] = cycle

@@ -6,6 +6,7 @@ import base64
 import gzip
 import json
 import time
+import unicodedata
 from pathlib import Path
 
 import pytest
@@ -18,7 +19,7 @@ from honcho_actors.privacy import egress, rules, screeners
 from honcho_actors.privacy.egress import Gate, Withheld
 from honcho_actors.privacy.rules import disguises
 from honcho_actors.privacy.text import inspected
-from tests.privacy.canaries import alnum
+from tests.privacy.canaries import alnum, hexdigits
 
 
 def withheld(text: str) -> bool:
@@ -88,10 +89,64 @@ def test_a_password_said_in_a_sentence_is_withheld_in_many_languages(language: s
         "max_tokens=4096, temperature=0.7",
         "the PIN must be 4 digits",
         "zip code 90210",
+        "| field | password | hashed with |\n|---|---|---|\n| users | yes | argon2id |",
+        "postgres://user:password@localhost/app?note=a@b",
+        "kind: Secret\nmetadata:\n  name: mysecret\ndata:\n  password: <base64>",
+        "the password is case-sensitive and up-to-date",
+        "\u0418\u0306\u043e\u0434, cafe\u0301, 2019\u20132020, H\u2082O",
     ],
 )
 def test_code_and_schemas_that_speak_of_credentials_pass(text: str) -> None:
     assert not withheld(text)
+
+
+PASSWORD = "Mango!" + "4711x"
+KEY = "gh" + "p_" + alnum(36)
+_BODY = "\n".join(alnum(64, seed) for seed in range(3))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        *(
+            unicodedata.normalize("NFD", said) + PASSWORD
+            for said in (
+                "mi contrase\u00f1a es ",
+                "\u015fifre ",
+                "\u30d1\u30b9\u30ef\u30fc\u30c9\u306f",
+                "\ube44\ubc00\ubc88\ud638\ub294 ",
+                "m\u1eadt kh\u1ea9u l\u00e0 ",
+            )
+        ),
+        *(f"hch{dash}v3{dash}{alnum(40)}" for dash in "\u2010\u2011\u2012\u2013\u2212"),
+        KEY.replace("h", "\u04bb"),
+        f"\u2014\u2013BEGIN RSA {'PRIVATE'} KEY\u2014\u2013\n{_BODY}",
+        f"---- BEGIN SSH2 ENCRYPTED {'PRIVATE'} KEY ----\n{_BODY}",
+        f"SECRET_KEY_BASE={hexdigits(128)}",
+        f"DB_PASS_1={PASSWORD}",
+        f"password: |\n  {PASSWORD}",
+        f"| user | password |\n|---|---|\n| ines | {PASSWORD} |",
+        f"new NetworkCredential('ines', '{PASSWORD}')",
+        f"requirepass {alnum(16)}",
+        f"my pasword is {PASSWORD}",
+        f"the passwrod: {PASSWORD}",
+        "my password is maple-otter-lantern",
+        f"https://{alnum(40)}@github.com/x/y",
+        "postgres://u:" + "ab/cD1@eF2@db/x",
+        f"kind: Secret\ndata:\n  db: {base64.b64encode(PASSWORD.encode()).decode()}",
+        f'"{KEY[:14]}" + "{KEY[14:]}"',
+        f"'{KEY[:14]}'\n    '{KEY[14:]}'",
+        f"{KEY[:14]}=\n{KEY[14:]}",
+        " ".join(KEY),
+        KEY.encode().hex(),
+        base64.b64encode(base64.b64encode(KEY.encode())).decode(),
+        "".join(f"\\{ord(char):03o}" for char in KEY),
+        "".join(f"\\u{{{ord(char):x}}}" for char in KEY),
+    ],
+    ids=lambda text: ascii(text[:10]),
+)
+def test_a_credential_is_seen_as_people_paste_it(text: str) -> None:
+    assert withheld(f"look: {text}\nthanks")
 
 
 def test_a_signed_token_is_withheld_however_short_its_halves_are() -> None:
@@ -155,7 +210,9 @@ def test_case_69_no_rule_takes_long_on_a_hostile_text(name: str) -> None:
     assert benchmark.best_seconds(lambda: list(disguises.plain_forms(seen.text, seen.long_words)), 2) < 0.06
 
 
-@pytest.mark.parametrize("name", ["dotted", "password", "odd_words", "named", "cookie", "mysql", "escapes", "lines"])
+@pytest.mark.parametrize(
+    "name", ["tables", "stores", "dotted", "password", "odd_words", "named", "cookie", "mysql", "escapes", "lines"]
+)
 def test_four_times_the_text_takes_about_four_times_as_long(name: str) -> None:
     short, long = (hostile(size)[name] for size in (15_000, 60_000))
     took = [benchmark.best_seconds(lambda text=text: withheld(text), 3) for text in (short, long)]  # type: ignore[misc]

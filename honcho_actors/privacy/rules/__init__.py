@@ -45,6 +45,7 @@ Rule = Callable[[Seen], str | None]
 RULES: Final[dict[str, Rule]] = {
     "tokens": lambda seen: tokens.find(seen.text, seen.long_words),
     "addresses": lambda seen: places.find_address(seen.text) if ":" in seen.text else None,
+    "manifests": lambda seen: places.find_manifest(seen.text),
     "headers": lambda seen: places.find_header(seen.text, seen.low),
     "context": lambda seen: context.find(seen.text, seen.low),
     "commands": lambda seen: places.find_command(seen.text),

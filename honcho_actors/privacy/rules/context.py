@@ -18,8 +18,13 @@ BEFORE_CHARS: Final = 72
 AROUND_CHARS: Final = 128
 
 _TOKEN: Final = re.compile(r"[!-~\u00c0-\u024f\u0370-\u052f]{4,256}")
+_VARIANT: Final = (
+    r"prod|dev|test|staging|stage|live|old|new|value|base64|base|b64|hex|plain|main|primary|secondary|"
+    r"fallbacks?|\d{1,2}"
+)
+"""What the name of a credential may end in and still name it."""
 _JOIN: Final = re.compile(
-    r"(?:[_-]?(?:prod|dev|test|staging|stage|live|old|new|value|base64|b64|plain|main|\d{1,2}))?"
+    rf"(?i:[_-]?(?:{_VARIANT}))?"
     r"[\\\"'`\]*?]{0,4}[ \t]{0,3}"
     r"(?P<op>=>|:=|={1,3}|:{1,2}|->|→|：|＝|>|,(?=[ \t]?\\?[\"'])|value=|(?<=[ \t]))[ \t]{0,3}"
     r"(?P<open>\\?[\"'`“«]{0,3})"
@@ -35,9 +40,7 @@ _JUST_AFTER: Final = re.compile(r"[ \t:=\"'`(\[{<>*_«“是]{0,8}")
 _FAR_CHARS: Final = {PASSWORD: 10, KEY: 16, HINT: 16, PIN: 1 << 30}
 """A shorter word is no candidate unless something joins it to the credential word."""
 
-_GOES_ON: Final = re.compile(
-    r"_(?!(?:prod|dev|test|staging|stage|live|old|new|value|base64|b64|plain|main|\d{1,2}|[ .,:;=])(?![a-z]))[a-z]{2}"
-)
+_GOES_ON: Final = re.compile(rf"_(?!(?:{_VARIANT}|[ .,:;=])(?![a-z]))[a-z]{{2}}")
 """A name goes on after the credential word: `password_hash`, `token_type`."""
 
 _OTHER_LABEL: Final = re.compile(
@@ -55,16 +58,19 @@ _BASE32_GROUPS: Final = re.compile(
 )
 """Groups of four with a digit in them; groups of letters alone are words."""
 _TOTP: Final = re.compile(r"totp|2fa|mfa|authenticator|two-factor|otp")
-_NOTHING_YET: Final = re.compile(r"[\s:=>\"'`(\[{*_-]{0,16}(?:is|are)?[\s:=]{0,4}")
+_NOTHING_YET: Final = re.compile(r"[\s:=>|+\"'`(\[{*_-]{0,16}(?:is|are)?[\s:=]{0,4}")
 _PIN_DIGITS: Final = re.compile(r"[#*]?\d{4,8}[#*]?")
 _CODE_GROUPS: Final = re.compile(r"[0-9A-Za-z]{3,6}(?:-[0-9A-Za-z]{3,6}){1,5}")
 _FEWEST_DIGITS: Final = {PASSWORD: 4, KEY: 8, HINT: 16}
 _PHRASE: Final = re.compile(
     r"(?:[ \t]{0,2}(?:is|was|:|=|es|ist|est|lautet)[ \t]{1,2}|[ \t]{0,2}[:=][ \t]{0,2})"
     r"(?:[\"'`“«][a-z]{3,12}(?:[ -][a-z]{3,12}){2,9}[\"'`”»]"
+    r"|[a-z]{3,12}(?:-[a-z]{3,12}){2,9}(?![\w-])"
     r"|[a-z]{3,12}(?: [a-z]{3,12}){3,9}(?: \d{1,4})?[.]?(?:\n|\Z))"
 )
-"""A passphrase of words: in quotes, or the rest of the line."""
+"""A passphrase of words: in quotes, joined by hyphens, or the rest of the line."""
+_TABLE: Final = re.compile(r"[^\n|]{0,24}\|[^\n]{0,120}\n[ \t|:+-]{3,160}\n([^\n]{1,240})")
+"""From the head of a column to the first row of its table."""
 
 _SENTENCE: Final = re.compile(
     r"\b(?:the|and|for|are|was|has|have|not|but|its|our|his|her|you|your|this|that|with|from|must|should|can|will|may|too|very|"
@@ -105,6 +111,8 @@ def find(text: str, low: str) -> str | None:
             return "password"
         if kind in (KEY, HINT) and _TOTP.search(low, max(0, start - 24), end + 40) and _is_seed(text, low, end):
             return "secret"
+        if kind in (PASSWORD, KEY) and (table := _TABLE.match(text, end)) and _is_tabled(table[1]):
+            return "password" if kind == PASSWORD else "secret"
         stop = min(size, end + AFTER_CHARS)
         if following_kind <= kind:
             stop = min(stop, following)
@@ -126,6 +134,11 @@ def _is_seed(text: str, low: str, end: int) -> bool:
     return any(
         _BASE32.fullmatch(values.trimmed(found[0])) for found in _TOKEN.finditer(text, end, end + AFTER_CHARS + 64)
     )
+
+
+def _is_tabled(row: str) -> bool:
+    """Whether a cell of a row looks like a credential by itself."""
+    return any(values.strength(values.trimmed(found[0])) >= values.STRONG for found in _TOKEN.finditer(row))
 
 
 def _promising(text: str, begin: int, end: int, kind: int) -> bool:

@@ -1,4 +1,5 @@
-"""Credentials in a disguise: broken over lines, spread with spaces, percent-encoded, escaped, in base64.
+"""Credentials in a disguise: broken over lines or literals, spread with spaces, percent-encoded, escaped, in base64 or
+hexadecimal.
 
 Each disguise is taken off only where the text shows its mark, once, and the plain form goes through the rules again.
 """
@@ -17,10 +18,20 @@ from honcho_actors.privacy.rules import tokens
 
 _PERCENT: Final = re.compile(r"%[2-7][0-9A-Fa-f]")
 _ENTITY: Final = re.compile(r"&(?:#\d{2,4}|#x[0-9A-Fa-f]{2,4}|quot|amp|lt|gt|apos|colon|equals);")
-_ESCAPED: Final = re.compile(r"\\(?:[\"'/nrt]|u00[0-7][0-9A-Fa-f]|x[0-7][0-9A-Fa-f])")
+_ESCAPED: Final = re.compile(
+    r"\\(?:[\"'/nrt]|u00[0-7][0-9A-Fa-f]|u\{0{0,4}[0-7][0-9A-Fa-f]\}|x[0-7][0-9A-Fa-f]|[01][0-7]{2})"
+)
 _ESCAPE: Final = {"n": "\n", "r": "\n", "t": "\t"}
 _B64: Final = re.compile(r"(?<![A-Za-z0-9+/_-])[A-Za-z0-9+/_-]{24,4096}={0,2}(?![A-Za-z0-9+/_-])")
+_HEX: Final = re.compile(r"(?:0x)?((?:[2-7][0-9A-Fa-f]){12,2048})")
 _MOST_DECODED: Final = 64
+_JOINED: Final = re.compile(
+    r"[\"'`](?<=[A-Za-z0-9_-].)[ \t]{0,8}(?:[+.&]|\|\||\\)?\s{0,40}(?:[+.&][ \t]{0,8})?[\"'`](?=[A-Za-z0-9_-])"
+)
+"""Between two literals that a program joins."""
+_SPELT: Final = re.compile(r" \S \S \S \S \S ")
+_LETTERS: Final = re.compile(r"(?<!\S)(?:\S[ \t]){15,512}\S(?!\S)")
+"""A word spelt out, letter by letter."""
 
 _SPREAD_SIGNS: Final = ("sk-", "sk_", "ghp_", "github_pat_", "glpat-", "hch-v", "AIza", "xoxb-")
 _SPREAD: Final = (
@@ -49,14 +60,25 @@ def plain_forms(text: str, long_words: str) -> Iterator[str]:
         yield _ESCAPED.sub(_unescaped, _lines_with("\\", text))
     if joined := _unwrapped(text):
         yield joined
-    if long_words:
-        plain = [
-            plain
-            for found in islice(_B64.finditer(long_words), _MOST_DECODED)
-            if (plain := tokens.decoded(found[0].rstrip("=")))
-        ]
-        if plain:
-            yield "\n".join(plain)
+    if ('"' in text or "'" in text or "`" in text) and _JOINED.search(text):
+        yield _JOINED.sub("", text)
+    if _SPELT.search(text) and (spelt := _LETTERS.findall(text)):
+        yield "\n".join(["".join(one.split()) for one in spelt])
+    if long_words and (plain := _decoded(long_words)):
+        yield plain
+        if again := _decoded("\n".join([word for word in plain.split() if len(word) >= tokens.SHORTEST])):
+            yield again
+
+
+def _decoded(long_words: str) -> str:
+    """What words in base64 or hexadecimal say, where that is readable."""
+    found = []
+    for one in islice(_B64.finditer(long_words), _MOST_DECODED):
+        if pairs := _HEX.fullmatch(one[0]):
+            found.append(bytes.fromhex(pairs[1]).decode("ascii"))
+        elif plain := tokens.decoded(one[0].rstrip("=")):
+            found.append(plain)
+    return "\n".join(found)
 
 
 def _lines_with(mark: str, text: str) -> str:
@@ -66,7 +88,9 @@ def _lines_with(mark: str, text: str) -> str:
 def _unescaped(found: re.Match[str]) -> str:
     body = found[0][1:]
     if body[0] in "ux":
-        return chr(int(body[1:], 16))
+        return chr(int(body[1:].strip("{}"), 16))
+    if body.isdigit():
+        return chr(int(body, 8))
     return _ESCAPE.get(body, body)
 
 
@@ -83,7 +107,7 @@ def _unwrapped(text: str) -> str:
     pieces: list[str] = []
     last = -2
     for at in broken:
-        left = (pieces.pop() if at == last + 1 and pieces else lines[at]).rstrip(" \t\r\\")
+        left = (pieces.pop() if at == last + 1 and pieces else lines[at]).rstrip(" \t\r\\").removesuffix("=")
         pieces.append(left + lines[at + 1].lstrip(" \t>|"))
         last = at
     return "\n".join(pieces)

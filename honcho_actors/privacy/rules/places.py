@@ -10,6 +10,17 @@ from honcho_actors.privacy.rules import values
 from honcho_actors.privacy.rules.tokens import decoded
 
 _URL: Final = re.compile(r"://([^\s/@:\"'<>]{0,128}):([^\s/@\"'<>]{1,256})@[\w\[]")
+_STORE: Final = re.compile(
+    r"(?:postgres(?:ql)?|mysql|mariadb|mongodb|rediss?|amqps?|mssql|sqlserver|ldaps?|smtps?|s?ftps?|clickhouse|nats)"
+    r"(?:\+\w{1,20})?://([^\s/@:\"'<>]{0,128}):(?!\d{1,5}/)([^\s\"'<>]{1,160}?)@[\w\[]"
+)
+"""Where passwords stand as they are, slash and at sign included."""
+_TOKEN_URL: Final = re.compile(r"://([A-Za-z0-9_.~%+-]{20,256})@[\w\[]")
+_MANIFEST: Final = re.compile(
+    r"\n[ \t]{1,8}[\w.-]{1,64}:[ \t]{1,4}[\"']?([A-Za-z0-9+/]{8,2048}={0,2})[\"']?[ \t\r]{0,4}(?=\n|\Z)"
+)
+_STORES: Final = re.compile(r"://[^\s/@:\"'<>]{0,128}:[^\s/@\"'<>]{1,160}[/@]")
+"""The quick question before."""
 _EXAMPLES: Final = frozenset(
     [
         "password",
@@ -39,6 +50,7 @@ _COMMAND: Final = re.compile(
     r"(?:\bmysql(?:dump|admin)?\b[^\n|]{0,64}?\s-p|\bsshpass\s{1,3}-p\s{0,2}[\"']?|\b(?:curl|wget)\b[^\n|]{0,96}?\s"
     r"(?:-u|--user)[ =]?[\"']?[\w.@+-]{1,64}:|\bhtpasswd\b[^\n|]{0,80}\s|\b(?:redis-cli)\b[^\n|]{0,64}?\s-a\s{1,3}|"
     r"\bdocker login\b[^\n|]{0,64}?\s-p\s{1,3}|\bnet use\b[^\n|]{0,120}\s|"
+    r"\b(?:requirepass|masterauth)\s{1,3}[\"']?|"
     r"\bIDENTIFIED BY\s{1,3}[\"']|\becho\s{1,3}[\"']?(?=\S{4,128}\s{0,3}\|\s{0,3}sudo)|"
     r"\blftp\b[^\n|]{0,64}?\s-u\s{1,3}[\w.@+-]{1,64},|"
     r"\bConvertTo-SecureString\s{1,3}(?:-String\s{1,3})?[\"']|\bnet user\s{1,3}[\w.-]{1,32}\s{1,3}|\bpsk=[\"']?|"
@@ -56,7 +68,7 @@ _COMMANDS: Final = (
     "rclone",
     "IDENTIFIED BY",
 )
-_COMMANDS_TOO: Final = ("lftp", "ConvertTo-SecureString", "psk=", "| sudo")
+_COMMANDS_TOO: Final = ("requirepass", "masterauth", "lftp", "ConvertTo-SecureString", "psk=", "| sudo")
 _TIGHT: Final = re.compile(
     r"[(\"'`«“]{0,2}(?:([A-Za-z][\w.@-]{1,40})[:|]|(?:admin|root|user|guest|test|deploy|login|pi|ubuntu|postgres|sa)/)"
     r"([^\s/|]{6,64})\Z"
@@ -77,12 +89,25 @@ _WIFI: Final = re.compile(r"WIFI:(?:[A-OQ-Z]:[^;\n]{0,64};){0,4}P:[^;\n]{4,64};"
 def find_address(text: str) -> str | None:
     """A URL that carries a user's password. The passwords of documentation (`user:password@`, `guest:guest@`) are
     none."""
-    for found in _URL.finditer(text) if "@" in text and "://" in text else ():
-        user, secret = found[1].lower(), found[2].lower()
-        if secret not in _EXAMPLES and secret != user and not values.is_placeholder(found[2]):
+    if "@" in text and "://" in text:
+        stores = _STORE.finditer(text) if _STORES.search(text) else ()
+        for found in (*_URL.finditer(text), *stores):
+            user, secret = found[1].lower(), found[2].lower()
+            if secret not in _EXAMPLES and secret != user and not values.is_placeholder(found[2]):
+                return "url"
+        if any(values.strength(found[1]) == values.RANDOM for found in _TOKEN_URL.finditer(text)):
             return "url"
     if "WIFI:" in text and _WIFI.search(text):
         return "url"
+    return None
+
+
+def find_manifest(text: str) -> str | None:
+    """A value of a secret's manifest, in base64 as it stands there."""
+    if "kind: Secret\n" in text and "data:" in text:
+        for found in _MANIFEST.finditer(text):
+            if len(found[1]) % 4 == 0 and decoded(found[1]):
+                return "secret"
     return None
 
 

@@ -274,7 +274,7 @@ _ANY: Final = trie.pattern(literal for literal, _ in SHAPES)
 SHORTEST: Final = 16
 """No self-evident token is shorter."""
 
-_PEM: Final = re.compile(r"-----BEGIN [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-")
+_PEM: Final = re.compile(r"[-\u2013\u2014] ?BEGIN [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)? ?[-\u2013\u2014]")
 _DISCORD: Final = re.compile(r"(?<![A-Za-z0-9_.-])[MNO][A-Za-z0-9_-]{23,27}\.[A-Za-z0-9_-]{6}\.[A-Za-z0-9_-]{27,40}")
 _WALLET: Final = (
     "mnemonic",

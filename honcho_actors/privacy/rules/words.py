@@ -42,6 +42,8 @@ _ALL: Final = (
         PASSWORD,
         rf"pass|(?:[ _-]?(?:words?|wd|phrases?|codes?)|wort\w{{0,2}}|wörter\w?|ord(?:et)?)(?:['’]s)?{_END}",
         r"passwd|",
+        rf"pass|(?:owrd|wrd|wrod|wor|wod|word[sz]|sword|owrt){_END}",
+        rf"pasw|(?:ord|rd|ort){_END}",
         r"kennw|(?:ort|örter)\w{0,2}",
         r"zugangs|(?:code|daten|wort)\w{0,2}",
         "logindaten|",
@@ -91,9 +93,11 @@ _ALL: Final = (
     ),
     *_words(
         PASSWORD,
-        r"pass|(?:w|phr)?(?=[\"'`*]{0,2}\s{0,2}(?:[:=]|->|→|—|(?:is|are|was|for|at|to|of|on|es|est|ist)\s))",
+        r"pass|(?:w|phr)?(?=(?:_\d{1,2})?[\"'`*]{0,2}\s{0,2}(?:[:=]|->|→|—|(?:is|are|was|for|at|to|of|on|es|est|ist)\s))",
         rf"pw|d?{_END}",
         rf"mdp|{_END}",
+        rf"psw|{_END}",
+        rf"pword|{_END}",
         rf"senha|s?{_END}",
         rf"creds|{_END}",
         rf"clave|{_END}",
@@ -211,7 +215,7 @@ def _by_root(words: tuple[Word, ...]) -> dict[str, tuple[Word, ...]]:
 
 
 ROOTS: Final = _by_root(_ALL)
-_SOUGHT: Final = ("pass", "pw", "key", "token", "secret", "cred", "pin", "otp", "code", "kennw")
+_SOUGHT: Final = ("pass", "pw", "key", "token", "secret", "credential", "pin", "otp", "code", "kennw")
 COMMON: Final = tuple(root for root in ROOTS if root in _SOUGHT)
 RARE: Final = re.compile(
     "[^a-z]" + trie.pattern(root for root in ROOTS if root.isascii() and root not in COMMON).pattern

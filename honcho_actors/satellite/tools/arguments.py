@@ -98,7 +98,7 @@ class Arguments:
         return word
 
     def lines(self, name: str) -> tuple[Screened, ...]:
-        """The lines of a card: all of them or none."""
+        """The lines of a card: all of them or none. They are looked at together, too: they leave as one."""
         value = self._values[name]
         if not isinstance(value, (list, tuple)):
             raise Wrong(f"`{name}` must be a list of texts, one fact each")
@@ -113,6 +113,8 @@ class Arguments:
             if len(line.strip()) > CARD_LINE_CHARS:
                 raise Wrong(f"a line of `{name}` is too long: at most {CARD_LINE_CHARS} characters each")
             found.append(screened(line, name, CARD_LINE_CHARS, Field.CARD))
+        if len(found) > 1:
+            screened("\n".join(line.text for line in found), name, CARD_LINES * (CARD_LINE_CHARS + 1), Field.CARD)
         return tuple(found)
 
 
