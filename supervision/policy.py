@@ -81,7 +81,7 @@ def spawn(turn: Turn, child: Child) -> None:
     spec = child.spec
     # A temporary child is never started again: its arguments are not worth keeping alive.
     kept = spec.without_arguments() if spec.restart is Restart.TEMPORARY else spec
-    child = turn.put(child, state=STARTING, spec=kept, generation=child.generation + 1, exit=None)
+    child = turn.put(child, state=STARTING, spec=kept, generation=child.generation + 1, exit=None, overdue=False)
     args = turn.flags.extra_args + spec.args
     if spec.start_timeout != INFINITY:
         turn.out.append(Arm(Token(child.seq, child.generation, "start"), spec.start_timeout))
@@ -99,7 +99,7 @@ def started(turn: Turn, event: Started) -> None:
         return
     if child.state is STOPPING:
         turn.put(child, ref=event.ref)
-    elif child.state is STARTING:
+    elif child.state is STARTING and not child.overdue:
         disarm_start(turn, child)
         turn.report(Happening.RESTARTED if child.again else Happening.STARTED, child)
         if child.starter is not None:
@@ -133,7 +133,12 @@ def start_failed(turn: Turn, event: StartFailed) -> None:
         gone(turn, child, None)
     elif child.state is STARTING:
         disarm_start(turn, child)
-        not_started(turn, child, event.error, event.fatal)
+        not_started(turn, child, too_late(child) if child.overdue else event.error, event.fatal)
+
+
+def too_late(child: Child) -> StartTimeout:
+    text = f"child {child.spec.id!r} did not start within {child.spec.start_timeout} s"
+    return StartTimeout(text, child=child.spec.id)
 
 
 def not_started(turn: Turn, child: Child, error: BaseException, fatal: bool = False) -> None:
@@ -249,10 +254,9 @@ def expired(turn: Turn, event: Expired) -> None:
     if child is None:
         return
     if purpose == "start" and child.state is STARTING:
+        # It may have a name, and be closing what it holds: whoever comes after it waits until it has answered.
+        turn.put(child, overdue=True)
         turn.out.append(Abandon(seq, generation))
-        seconds = child.spec.start_timeout
-        text = f"child {child.spec.id!r} did not start within {seconds} s"
-        not_started(turn, child, StartTimeout(text, child=child.spec.id))
     elif purpose == "stop" and child.state is STOPPING:
         turn.report(Happening.ABANDONED, child)
         turn.out.append(Abandon(seq, generation))

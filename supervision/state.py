@@ -40,7 +40,9 @@ class Then(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Child:
-    """One row of the child table. `exit` is set when the child is dead and its ending still waits behind a job."""
+    """One row of the child table. `exit` is set when the child is dead and its ending still waits behind a job;
+    `overdue` when its start took too long and it was abandoned, and has not answered yet.
+    """
 
     seq: int
     spec: ChildSpec
@@ -49,6 +51,7 @@ class Child:
     ref: Any = None
     again: bool = False
     fresh: bool = False
+    overdue: bool = False
     then: Then = Then.KEEP
     exit: Reason | None = None
     starter: Any = None

@@ -186,15 +186,32 @@ def test_a_child_that_is_terminated_while_it_starts_may_answer_with_anything(ans
     assert one.states() == {"a": "running"}
 
 
-def test_a_start_that_takes_too_long_is_abandoned_and_what_comes_of_it_later_is_void() -> None:
+@pytest.mark.parametrize("answer", ["failed", "started and exited"])
+def test_a_start_that_takes_too_long_is_abandoned_and_has_failed_when_the_child_is_gone(answer: str) -> None:
     one = sup("a")
     one.do(StartChild("s", leaf("b")))
-    abandoned, refused = one.do(Expired(Token(1, 1, "start")))
-    assert abandoned == Abandon(1, 1)
+    assert one.do(Expired(Token(1, 1, "start"))) == [Abandon(1, 1)]
+    assert one.states() == {"a": "running", "b": "starting"}
+    if answer == "failed":
+        (refused,) = one.do(StartFailed(1, 1, ValueError("no")))
+    else:
+        assert one.do(Started(1, 1, "b1")) == []
+        (refused,) = one.do(Exited(1, 1, Killed(), 0.0))
     assert isinstance(refused, Refuse)
     assert isinstance(refused.error, StartTimeout)
     for late in (Started(1, 1, "b1"), Exited(1, 1, Killed(), 0.0), StartFailed(1, 1, ValueError("no"))):
         assert one.do(late) == []
+    assert one.states() == {"a": "running"}
+
+
+def test_a_restart_that_takes_too_long_is_tried_again_when_the_child_is_gone_and_not_before() -> None:
+    one = sup("a")
+    one.do(Exited(0, 1, BUG, 0.0))
+    assert one.do(Expired(Token(0, 2, "start"))) == [Abandon(0, 2)]
+    assert one.do(StartFailed(0, 2, ValueError("no"))) == [TryAgain(0, 2)]
+    assert one.states() == {"a": "restarting"}
+    one.do(Retry(0, 2, 0.0))
+    one.do(Started(0, 3, "a3"))
     assert one.states() == {"a": "running"}
 
 

@@ -17,10 +17,14 @@ from supervision import (
     Down,
     Killed,
     LoopAbandoned,
+    ManualClock,
     NoProc,
     Observer,
+    Simulator,
+    StartTimeout,
     Strategy,
     Supervisor,
+    SupervisorReport,
     TaskActor,
     ThreadActor,
     ThreadRuntime,
@@ -126,6 +130,39 @@ def test_a_coroutine_that_swallows_its_cancellation_is_fenced_and_counted(witnes
         assert listener.ask("an honest message", timeout=30) is None
         assert heard == ["an honest message"]
         assert any(isinstance(event, ActorAbandoned) for event in witness.seen)
+
+
+@pytest.mark.parametrize("kind", ["threads", "simulator"])
+def test_a_named_child_whose_restart_takes_too_long_is_gone_with_its_name_before_the_next_attempt(kind: str) -> None:
+    starts: list[int] = []
+
+    class Tidy(Worker):
+        async def on_start(self) -> None:
+            starts.append(self.generation)
+            if len(starts) == 2:
+                try:
+                    await asyncio.sleep(3600)
+                finally:
+                    await asyncio.sleep(0.02)  # it closes what it holds, and has its name until then
+
+    witness, clock = Witness(), ManualClock()
+    runtime = Simulator(observer=witness) if kind == "simulator" else ThreadRuntime(witness, clock)
+    with runtime:
+        tree = Supervisor.start(runtime, [ChildSpec("n", Tidy, name="n")], strategy=Strategy.ONE_FOR_ONE, intensity=2)
+        first = tree.which_child("n").ref
+        first.kill()
+        if isinstance(runtime, Simulator):
+            runtime.advance(6.0)
+        else:
+            eventually(lambda: len(starts) == 2, 20.0)
+            clock.advance(5.0)
+        eventually(lambda: len(starts) == 3 and runtime.registry.via("n").is_alive(), 20.0)
+        failed = [
+            e.report.reason for e in witness.seen if isinstance(e, SupervisorReport) and e.report.what == "start_failed"
+        ]
+        assert [type(reason.error) for reason in failed] == [StartTimeout]
+        assert runtime.registry.via("n").ask("third") == "third"
+        assert tree.is_alive()
 
 
 def test_killing_one_task_leaves_its_neighbours_alone(rt: ThreadRuntime) -> None:
