@@ -10,17 +10,16 @@ import contextlib
 import json
 import os
 import queue
-import signal
 import sys
 import threading
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, fields
 from datetime import datetime
 from pathlib import Path
-from types import FrameType
 from typing import Any, Final
 
 from honcho_actors.cli import out
+from honcho_actors.cli.signals import told_to_end
 from honcho_actors.model import ReceiptState, Turn, TurnRequest
 from honcho_actors.runtime import Memory
 from honcho_actors.runtime.io import preload
@@ -32,10 +31,6 @@ _REQUEST_FIELDS: Final = frozenset(one.name for one in fields(TurnRequest))
 _TURN_FIELDS: Final = frozenset(one.name for one in fields(Turn))
 
 
-class _Ended(Exception):
-    """A signal asked the process to end."""
-
-
 def serve(*, stdio: bool, state_dir: Path | None, as_json: bool) -> int:
     """Runs until it is told to end; drains; gives 0, or 1 when something accepted is still undelivered (it is kept)."""
     explicit: dict[str, Any] = {"require_user": True}
@@ -44,10 +39,11 @@ def serve(*, stdio: bool, state_dir: Path | None, as_json: bool) -> int:
     settings = Settings.load(**explicit)
     ended: queue.SimpleQueue[str | None] = queue.SimpleQueue()
 
-    def stop(number: int, frame: FrameType | None) -> None:
-        ended.put(None)
+    with told_to_end(lambda: ended.put(None)):
+        return _run(settings, ended, stdio=stdio, as_json=as_json)
 
-    before = {number: signal.signal(number, stop) for number in (signal.SIGTERM, signal.SIGINT)}
+
+def _run(settings: Settings, ended: queue.SimpleQueue[str | None], *, stdio: bool, as_json: bool) -> int:
     preload()
     memory = Memory.start(settings)
     try:
@@ -67,8 +63,6 @@ def serve(*, stdio: bool, state_dir: Path | None, as_json: bool) -> int:
         drained = memory.close(DRAIN_TIMEOUT)
     finally:
         memory.close(0.0)
-        for number, handler in before.items():
-            signal.signal(number, handler)
     return out.FINE if drained else out.NOT_FINE
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import signal
 import socket
 import subprocess
@@ -133,6 +134,34 @@ class TestServe:
         process.send_signal(signal.SIGTERM)
         assert process.wait(20) == 0
         assert not (tmp_path / "state" / "admin.json").exists()
+
+    @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+    def test_a_signal_that_the_waiting_main_thread_does_not_get_ends_it_too(
+        self, number: signal.Signals, tmp_path: Path
+    ) -> None:
+        program = f"""
+import signal, sys, threading
+from pathlib import Path
+from honcho_actors.cli import out, serve
+
+def ready(hello):
+    announce(hello)
+    threading.Timer(0.2, lambda: signal.pthread_kill(threading.get_ident(), {number.value})).start()
+
+announce, out.emit_line = out.emit_line, ready
+raise SystemExit(serve.serve(stdio=False, state_dir=Path(sys.argv[1]), as_json=True))
+"""
+        environment = {**os.environ, "HOME": str(tmp_path)}
+        finished = subprocess.run(
+            [sys.executable, "-c", program, str(tmp_path / "state")],
+            capture_output=True,
+            text=True,
+            timeout=50,
+            env=environment,
+            check=False,
+        )
+        assert finished.returncode == 0, finished.stderr
+        assert json.loads(finished.stdout)["ready"] is True
 
     def test_a_metrics_port_in_use_is_told_and_it_runs(self, begin: Begin) -> None:
         with socket.create_server(("127.0.0.1", 0)) as other:
