@@ -28,7 +28,7 @@ from honcho_actors.honcho.reading import Skip
 from honcho_actors.honcho.replies import MAX_BODY_BYTES, Reply, judge
 from honcho_actors.honcho.said import chain, said
 from honcho_actors.honcho.stream import PublicHttp
-from honcho_actors.honcho.transport import Exchange, PoolTransport
+from honcho_actors.honcho.transport import Exchange, PlainClient, PoolTransport, ReplyBody
 
 if TYPE_CHECKING:
     from honcho_actors.metrics import Meters
@@ -36,6 +36,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 Read = Callable[[object, Skip], T]
 
+NO_BODY = httpx.ByteStream(b"")
 MAX_CALL_SECONDS = 3600.0
 """No call lives longer, whatever its deadline says."""
 BLAMES_SERVER_AFTER = 1.0
@@ -78,7 +79,7 @@ class Caller:
         wall_clock: Callable[[], datetime] = lambda: datetime.now(UTC),
     ) -> None:
         self._source = source
-        self._http = httpx.AsyncClient(transport=transport, timeout=None, trust_env=False, follow_redirects=False)
+        self._http = PlainClient(transport)
         self._limiter = limiter
         self._breakers = breakers
         self._meters = meters
@@ -186,7 +187,7 @@ class Caller:
 
     async def _sent(self, job: _Job[T], endpoint: Endpoint, trip: _Trip) -> Outcome[T]:
         op = job.op
-        exchange = trip.exchange = Exchange(op.idempotent, len(job.content))
+        exchange = trip.exchange = Exchange(op.idempotent, job.content)
         trip.sent_at = asyncio.get_running_loop().time()
         whole = False
         try:
@@ -195,11 +196,11 @@ class Caller:
             request = httpx.Request(
                 op.method,
                 base.url,
-                headers=base.with_body if job.content else base.without_body,
-                content=job.content or None,
+                headers=base.headers(op.method, job.content),
+                stream=NO_BODY,  # the exchange has it: the transport hands it over in one piece
                 extensions={"exchange": exchange, "endpoint": endpoint, "target": target.encode("ascii")},
             )
-            response = await self._http.send(request, stream=True)
+            response = await self._http.send(request)
             reply = await _read(response, exchange.reply_headers)
             if reply is None:
                 kind = FailureKind.UNKNOWN_OUTCOME if op.stores else FailureKind.BAD_REPLY
@@ -301,16 +302,29 @@ class _Base:
 
     endpoint: Endpoint
     url: httpx.URL
-    without_body: httpx.Headers
-    with_body: httpx.Headers
+    common: tuple[tuple[bytes, bytes], ...]
 
     @classmethod
     def of(cls, endpoint: Endpoint) -> _Base:
-        headers = {"accept": "application/json", "accept-encoding": "identity", "user-agent": "honcho-actors"}
+        url = httpx.URL(endpoint.origin)
+        common = [
+            (b"Host", url.netloc),
+            (b"accept", b"application/json"),
+            (b"accept-encoding", b"identity"),
+            (b"user-agent", b"honcho-actors"),
+        ]
         if endpoint.key is not None:
-            headers["authorization"] = f"Bearer {endpoint.key}"
-        full = httpx.Headers({**headers, "content-type": "application/json"})
-        return cls(endpoint, httpx.URL(endpoint.origin), httpx.Headers(headers), full)
+            common.append((b"authorization", f"Bearer {endpoint.key}".encode()))
+        return cls(endpoint, url, tuple(common))
+
+    def headers(self, method: str, content: bytes) -> httpx.Headers:
+        """Those of one request."""
+        if content:
+            length = str(len(content)).encode()
+            return httpx.Headers([*self.common, (b"content-type", b"application/json"), (b"content-length", length)])
+        if method in ("POST", "PUT", "PATCH"):
+            return httpx.Headers([*self.common, (b"content-length", b"0")])
+        return httpx.Headers(list(self.common))
 
 
 async def _read(response: httpx.Response, raw_headers: Sequence[tuple[bytes, bytes]]) -> Reply | None:
@@ -319,18 +333,14 @@ async def _read(response: httpx.Response, raw_headers: Sequence[tuple[bytes, byt
     announced = headers.get(b"content-length", b"")
     if announced.isdigit() and int(announced[:20]) > MAX_BODY_BYTES:
         return None
-    parts: list[bytes] = []
-    size = 0
-    assert isinstance(response.stream, httpx.AsyncByteStream)
-    async for part in response.stream:
-        size += len(part)
-        if size > MAX_BODY_BYTES:
-            return None
-        parts.append(part)
+    assert isinstance(response.stream, ReplyBody)
+    body = await response.stream.whole(MAX_BODY_BYTES)
+    if body is None:
+        return None
     retry_after = headers.get(b"retry-after")
     return Reply(
         status=response.status_code,
-        body=b"".join(parts),
+        body=body,
         content_type=headers.get(b"content-type", b"").decode("latin-1").strip().lower(),
         encoding=headers.get(b"content-encoding", b"").decode("latin-1"),
         retry_after=None if retry_after is None else retry_after.decode("latin-1"),

@@ -367,6 +367,15 @@ async def test_A10_a_redirect_is_a_bad_reply_and_leads_nowhere(status: int) -> N
         assert other.accepted == 0
 
 
+async def test_a_cookie_is_not_kept() -> None:
+    async with StubHoncho(lambda seen: Said({"content": "tea"}, 200, {"set-cookie": "who=ines; path=/"})) as stub:
+        async with client(stub.url) as honcho:
+            for _ in range(2):
+                assert await honcho.chat("w", "user", text("x"), call=within()) == Ok("tea", 200)
+        assert len(stub.seen) == 2
+        assert all("cookie" not in seen.headers for seen in stub.seen)
+
+
 async def test_A11_empty_answers_are_no_failures_and_open_no_breaker() -> None:
     async with StubHoncho(lambda seen: Said({"content": "   ", "items": []})) as stub, client(stub.url) as honcho:
         for _ in range(20):
