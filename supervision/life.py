@@ -153,7 +153,7 @@ class Life:
                 return False
             if self.doomed is not None:  # a kill has begun: the end that it brings about is its own
                 reason = self.doomed
-            self.reason = reason
+            self.reason = self.doomed = reason
             watchers = self.watchers
             self.watchers = None
             names = self.names

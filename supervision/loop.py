@@ -52,6 +52,8 @@ class LoopPlace:
         self.lives: dict[TaskLife, None] = {}
         self.dead = False
         self.ended = OneShot()
+        self.gone = OneShot()
+        """Nothing that waits here gets its answer from here any more: the loop has ended, or was given up."""
         self.ident: int | None = None
         self.missed = 0
         self._halted = False
@@ -106,21 +108,18 @@ class LoopPlace:
         """Give the loop up: its actors end now, for everybody but themselves."""
         host = self._owner.host
         with self._lock:
-            if self.dead:
+            if self.ended.settled or self in host.given_up:
                 return
             self.dead = True
-            hung = not self.ended.settled
-            if hung:
-                host.given_up.add(self)
-            if hung and self.ident is not None:
+            host.given_up.add(self)
+            if self.ident is not None:
                 fence.shut_thread(self.ident, lambda: host.report(LateResult(self.label)))
         lives = list(self.lives)
         host.report(LoopAbandoned(self.label, len(lives)))
-        if hung:
-            host.abandoned(self)
+        host.abandoned(self)
         for life in lives:
-            life.close()
             life.finish(Killed("loop blocked"))
+        self.gone.settle(None)
         self.call(self._halt)
 
     def stop(self) -> None:
@@ -162,6 +161,7 @@ class LoopPlace:
             with self._lock:
                 self.ended.settle(None)
                 fence.open_thread(self.ident)
+            self.gone.settle(None)
             self._owner.host.abandoned_ended(self)
 
     def _run_forever(self) -> None:
@@ -244,7 +244,7 @@ class LoopRuntime:
         return self.place.call(callback, *args)
 
     def submit(self, coroutine: Coroutine[Any, Any, Any]) -> Reply[Any]:
-        """Run a coroutine on the loop; its result or error is the reply. It ends with the loop: `NoProc` then."""
+        """Run a coroutine on the loop; its result or error is the reply: `NoProc` when the loop ends or is given up."""
         place = self.place
         reply: Reply[Any] = Reply()
         reply.clock = self.host.clock
@@ -256,8 +256,8 @@ class LoopRuntime:
         def gone() -> None:
             reply.fail(NoProc("the loop has ended"))
 
-        place.ended.subscribe(gone)
-        reply.subscribe(lambda: place.ended.unsubscribe(gone))
+        place.gone.subscribe(gone)
+        reply.subscribe(lambda: place.gone.unsubscribe(gone))
         if not place.call(begin):
             coroutine.close()
             reply.fail(NoProc("the loop has ended"))
@@ -284,12 +284,15 @@ class LoopRuntime:
             place.abandon()
 
     def stop(self, timeout: float) -> bool:
-        """End the loop; True when it ended in time."""
+        """End the loop; True when it ended in time. One that does not is given up."""
         place = self._place
         if place is None:
             return True
         place.stop()
-        return place.ended.block(timeout)
+        if not place.ended.block(timeout):
+            place.abandon()
+            return False
+        return True
 
     def forget(self) -> None:
         """In a forked child: the thread is not here."""
@@ -297,6 +300,7 @@ class LoopRuntime:
         if place is not None:
             place.dead = True
             place.ended.settle(None)
+            place.gone.settle(None)
 
 
 def _cancel(life: TaskLife) -> None:

@@ -18,6 +18,7 @@ from supervision.life import Life, TaskLife, ThreadLife
 from supervision.loop import LoopRuntime
 from supervision.observer import Observer
 from supervision.oneshot import OneShot
+from supervision.reasons import Killed
 from supervision.thread_actor import run_thread
 
 __all__ = ["ThreadRuntime", "default_runtime"]
@@ -110,6 +111,8 @@ class ThreadRuntime(Host):
         self._control.pulse(0.0, None)
         gently = self.loop.stop(max(0.25, deadline - real.now())) and gently
         gently = self._control.stop(1.0) and gently
+        for life in list(self.lives):  # whoever waited for the control thread waits for nobody now
+            life.finish(Killed("runtime closed"))
         process_end.forget(self)
         return gently
 

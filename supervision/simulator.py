@@ -67,6 +67,7 @@ class SimPlace(LoopPlace):
         self.lives = {}
         self.dead = False
         self.ended = OneShot()
+        self.gone = OneShot()
         self.ident = get_ident()
         self.missed = 0
         self._owner = owner

@@ -44,7 +44,7 @@ async def run_task(life: TaskLife, birth: Birth, handshake: Handshake) -> None:
         else:
             reason = actor
     except BaseException as error:  # noqa: BLE001 - boundary: whatever it is, it ends this actor only, and everybody is told.
-        if life.doomed is None and life.reason is None:
+        if life.doomed is None:
             reason = crash(None, life, error)
     finally:
         life.finish(reason)
@@ -133,7 +133,7 @@ async def _loop(actor: Process, life: TaskLife) -> Reason:
 
 async def _end(actor: Process, life: TaskLife, reason: Reason) -> Reason:
     life.close()
-    if life.doomed is not None or life.reason is not None:
+    if life.doomed is not None:
         return reason
     life.turn_began = None if life.watchdog is None else life.host.clock.now()
     try:

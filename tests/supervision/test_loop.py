@@ -12,6 +12,7 @@ import pytest
 
 from supervision import (
     ActorAbandoned,
+    ActorCrashed,
     CallingSelf,
     ChildSpec,
     Down,
@@ -218,9 +219,10 @@ def test_a_blocked_loop_is_noticed_answered_counted_and_replaced(watched: Thread
     worker, neighbour = tree.which_child("worker").ref, watched.spawn(Worker)
     downs: list[Down] = []
     monitor(neighbour, downs.append)
+    innocent = neighbour.ask(lambda me: asyncio.sleep(600), block=False)
+    submitted = watched.loop.submit(asyncio.sleep(600))
     blocking = worker.ask(lambda me: gate.wait(60), block=False)
-    innocent = neighbour.ask("hello", block=False)
-    for reply in (blocking, innocent):
+    for reply in (blocking, innocent, submitted):
         with pytest.raises(NoProc):
             reply.get(timeout=30)
     assert [down.reason for down in downs] == [Killed("loop blocked")]
@@ -231,6 +233,7 @@ def test_a_blocked_loop_is_noticed_answered_counted_and_replaced(watched: Thread
     assert [event.actors for event in witness.seen if isinstance(event, LoopAbandoned)] == [2]
     gate.set()
     eventually(lambda: watched.abandoned_count == 0)
+    assert not [event for event in witness.seen if isinstance(event, ActorCrashed)], "who was given up does not crash"
 
 
 def test_what_an_abandoned_loop_still_sends_is_dropped(watched: ThreadRuntime) -> None:
@@ -268,15 +271,25 @@ def test_a_busy_loop_that_answers_is_left_alone(watched: ThreadRuntime) -> None:
     assert watched.loop.replaced == 0
 
 
-def test_a_closing_runtime_is_not_held_up_by_a_blocked_loop() -> None:
+def test_a_closing_runtime_is_not_held_up_by_a_blocked_loop_and_leaves_nobody_waiting() -> None:
     rt = ThreadRuntime()
     gate = threading.Event()
     entered = threading.Event()
-    rt.spawn(Worker).tell(lambda me: entered.set() or gate.wait(60))  # type: ignore[func-returns-value]
+    worker = rt.spawn(Worker)
+    tree = Supervisor.start(rt, [ChildSpec("worker", Worker)], strategy=Strategy.ONE_FOR_ONE)
+    downs: list[Down] = []
+    for ref in (worker, tree, tree.which_child("worker").ref):
+        monitor(ref, downs.append)
+    submitted = rt.loop.submit(asyncio.sleep(600))
+    worker.tell(lambda me: entered.set() or gate.wait(60))  # type: ignore[func-returns-value]
     entered.wait(30)
     began = Stopwatch()
-    assert rt.close(0.3) is False
+    assert rt.close(0.1) is False
     assert began.seconds < 3.0
+    with pytest.raises(NoProc):
+        submitted.get(timeout=0)
+    assert len(downs) == 3
+    assert not rt.lives
     gate.set()
 
 
