@@ -28,7 +28,7 @@ from pykka.messages import _ActorStop
 
 from supervision._asyncio import running_loop
 from supervision.clock import Clock
-from supervision.errors import CallingSelf, CallTimeout, NoProc, Overloaded, WouldBlockLoop
+from supervision.errors import CallingSelf, CallTimeout, NoProc, Overloaded, WouldBlockLoop, harmless
 from supervision.life import Life
 from supervision.oneshot import OneShot
 from supervision.reasons import Normal, Reason
@@ -76,7 +76,7 @@ class Reply(OneShot, pykka.Future[T], Generic[T]):
             if hook is not None:
                 try:
                     self.succeed(hook(timeout))
-                except CallTimeout:
+                except (CallTimeout, WouldBlockLoop):  # this reader's own trouble, and nobody else's
                     raise
                 except Exception as error:  # noqa: BLE001 - boundary: the function of a derived future failed: that is its result.
                     self.fail(error)
@@ -118,8 +118,8 @@ class Reply(OneShot, pykka.Future[T], Generic[T]):
     def _derive(self) -> None:
         try:
             self.get()
-        except Exception as error:  # noqa: BLE001 - boundary: the reader gets it; this thread is nobody's.
-            self.fail(error)
+        except BaseException as error:  # noqa: BLE001 - boundary: the reader gets it; this thread is nobody's.
+            self.fail(harmless(error, "the function of a derived reply raised"))
 
 
 class _Inbox:
@@ -310,7 +310,7 @@ class Ref(_ActorRef[A]):
         """`stop` for coroutines."""
         if self.life.on_own_thread():
             raise CallingSelf(f"{self.life.label} waits for its own end; use `self.stop()`")
-        done: Reply[bool] = self.stop(reason, block=False, drain=drain)
+        done: Reply[bool] = self.stop(reason=reason, block=False, drain=drain)
         try:
             async with asyncio.timeout(timeout):
                 return bool(await done)

@@ -10,7 +10,7 @@ import logging
 from typing import Any
 
 from supervision._process import Process, Reply
-from supervision.errors import NoProc, Stuck
+from supervision.errors import Stuck, harmless
 from supervision.life import Life
 from supervision.logged import unsaid
 from supervision.observer import ActorCrashed, HookFailed
@@ -31,17 +31,8 @@ def failed(actor: Process, life: Life, error: BaseException, reply: Any) -> Reas
         return None
     reason = crash(actor, life, error)
     if reply is not None:
-        reply.fail(_for_the_asker(life, error))
+        reply.fail(harmless(error, f"{life.label} crashed with"))
     return reason
-
-
-def _for_the_asker(life: Life, error: BaseException) -> BaseException:
-    """What would end a thread or stop an event loop is raised in nobody but its actor: the asker gets it as a cause."""
-    if isinstance(error, Exception):
-        return error
-    answer = NoProc(f"{life.label} crashed: {type(error).__name__}")
-    answer.__cause__ = error
-    return answer
 
 
 def crash(actor: Process | None, life: Life, error: BaseException) -> Crashed:

@@ -9,7 +9,7 @@ import pykka
 
 from supervision.spec_errors import SupervisionError
 
-__all__ = ["CallTimeout", "CallingSelf", "Deadlock", "NoProc", "Overloaded", "Stuck", "WouldBlockLoop"]
+__all__ = ["CallTimeout", "CallingSelf", "Deadlock", "NoProc", "Overloaded", "Stuck", "WouldBlockLoop", "harmless"]
 
 
 class NoProc(SupervisionError, pykka.ActorDeadError):
@@ -38,3 +38,14 @@ class Deadlock(SupervisionError):
 
 class WouldBlockLoop(SupervisionError):
     """A blocking call on a thread that runs an event loop. Await the asynchronous form instead."""
+
+
+def harmless(error: BaseException, what: str) -> Exception:
+    """An error as somebody else gets it: what would end a thread or stop a loop, a `SystemExit`, a cancellation, is
+    raised in nobody but who raised it. `what` says who did, and ends in "raised" or "crashed with".
+    """
+    if isinstance(error, Exception):
+        return error
+    answer = NoProc(f"{what} {type(error).__name__}")
+    answer.__cause__ = error
+    return answer

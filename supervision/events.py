@@ -172,13 +172,16 @@ Event = (
 
 @dataclass(frozen=True, slots=True)
 class Spawn:
-    """Start a child: `spec.actor_class(*args, **spec.kwargs)`. `again`: this is an automatic restart."""
+    """Start a child: `spec.actor_class(*args, **spec.kwargs)`. `again`: this is an automatic restart. `starter`: the
+    `reply` of the request that led to it, if one did.
+    """
 
     seq: int
     generation: int
     spec: ChildSpec
     args: tuple[Any, ...] = field(repr=False)
     again: bool = False
+    starter: Any = field(default=None, compare=False, repr=False)
 
 
 @dataclass(frozen=True, slots=True)

@@ -223,8 +223,7 @@ class Supervisor:
     ) -> SupervisorRef:
         """`start` for coroutines."""
         handshake = cls._begin(runtime, children, args, strategy, intensity, period, auto_shutdown, name, kwargs)
-        await _Settled(handshake)
-        return cast(SupervisorRef, _result(runtime, handshake))
+        return cast(SupervisorRef, await _await(runtime, handshake))
 
     @classmethod
     def _begin(
@@ -283,9 +282,7 @@ class DynamicSupervisor(Supervisor):
     ) -> SupervisorRef:
         """`start` for coroutines."""
         spec = dynamic_tree(max_children=max_children, extra_args=extra_args, intensity=intensity, period=period)
-        handshake = _launch(runtime, cls, name, spec, (), {})
-        await _Settled(handshake)
-        return cast(SupervisorRef, _result(runtime, handshake))
+        return cast(SupervisorRef, await _await(runtime, _launch(runtime, cls, name, spec, (), {})))
 
 
 def _launch(
@@ -311,6 +308,15 @@ def _wait(runtime: Host, begin: Callable[[], Handshake]) -> Any:
         runtime.not_here()
     handshake = begin()
     runtime.clock.block(handshake, None)
+    return _result(runtime, handshake)
+
+
+async def _await(runtime: Host, handshake: Handshake) -> Any:
+    try:
+        await _Settled(handshake)
+    except BaseException:  # cancelled: even if it has started meanwhile, nobody has its ref
+        handshake.life.ask_stop(Shutdown())
+        raise
     return _result(runtime, handshake)
 
 

@@ -18,9 +18,9 @@ from supervision.clock import Clock
 from supervision.errors import NoProc, WouldBlockLoop
 from supervision.life import Life, TaskLife, ThreadLife
 from supervision.observer import AbandonedEnded, ActorAbandoned, Observer, Reporter
-from supervision.reasons import Killed, Shutdown
+from supervision.reasons import Crashed, Killed, Shutdown
 from supervision.registry import Registry
-from supervision.spec_errors import StartError, StartTimeout, TooManyAbandoned
+from supervision.spec_errors import AlreadyStarted, StartError, StartTimeout, TooManyAbandoned
 
 if TYPE_CHECKING:
     from supervision._asyncio import Gate
@@ -99,11 +99,12 @@ class Host:
             undo = self.clock.alarm(self.clock.now() + limit, lambda: self._too_late(handshake, limit))
         try:
             await _Settled(handshake)
+        except BaseException:  # cancelled: even if it has started meanwhile, nobody has its ref
+            handshake.life.kill()
+            raise
         finally:
             if undo is not None:
                 undo()
-            if not handshake.settled:
-                handshake.life.kill()
         return self._result(handshake)  # type: ignore[no-any-return]
 
     @property
@@ -130,11 +131,11 @@ class Host:
         life.ref = Ref(life)
         handshake = Handshake(life)
         try:
-            if self.closing:
+            self.lives[life] = None  # before anybody can find it by its name, and end it
+            if self.closing:  # looked at last: who closes says so first, and then ends whoever is there
                 raise NoProc(f"the runtime {self.name!r} is closed")
             if len(self.given_up) >= self.max_abandoned:
                 raise TooManyAbandoned(f"{len(self.given_up)} abandoned actors have not ended; nothing more is started")
-            self.lives[life] = None  # before anybody can find it by its name, and end it
             if birth.name is not None:
                 self.registry.register(birth.name, life.ref)
             if birth.watchdog is not None:
@@ -178,7 +179,8 @@ class Host:
     # --- private
 
     def _begin(self, actor_class: type[Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Handshake:
-        if not isinstance(actor_class, type) or not issubclass(actor_class, Process):
+        ours = isinstance(actor_class, type) and issubclass(actor_class, Process)
+        if not ours or not hasattr(actor_class, "life_kind"):
             raise TypeError(f"{actor_class!r} is not a ThreadActor or TaskActor class")
         return self.launch(Birth(actor_class, args, kwargs, context=copy_context()))
 
@@ -193,6 +195,8 @@ class Host:
             return handshake.life.ref
         if kind == "ignored":
             return value
+        if isinstance(handshake.life.reason, Crashed) and not isinstance(value, AlreadyStarted):
+            raise StartError.of(handshake.life.label, value)  # an error of our own, too: it is of the actor's doing
         raise StartError.wrap(handshake.life.label, value)
 
     def _watch(self, life: Life) -> None:

@@ -8,6 +8,7 @@ are answered, its thread is abandoned and counted, and whoever is started next g
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 import threading
 from _thread import get_ident
@@ -18,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 from supervision._asyncio import Gate, WakefulLoop, start_task
 from supervision._process import Reply
 from supervision.birth import Birth, Handshake
-from supervision.errors import NoProc
+from supervision.errors import NoProc, harmless
 from supervision.fence import fence
 from supervision.life import TaskLife
 from supervision.logged import unsaid
@@ -184,7 +185,7 @@ class LoopPlace:
         for hook in hooks:
             try:
                 await asyncio.wait_for(hook(), CLOSE_SECONDS)
-            except Exception:  # noqa: BLE001 - boundary: one failing close hook never keeps the loop from ending.
+            except BaseException:  # noqa: BLE001 - boundary: one failing close hook never keeps the loop from ending.
                 _log.error("a close hook of %s failed", self.label, exc_info=unsaid())
         for life in list(self.lives):  # their cancellation is an end that was brought about, not a crash of theirs
             life.kill(Killed("loop ended"))
@@ -196,7 +197,8 @@ class LoopPlace:
             await asyncio.wait(others, timeout=CLOSE_SECONDS)
         for _ in range(3):  # what they have aborted is closed by the loop's next passes
             await asyncio.sleep(0)
-        await self.loop.shutdown_asyncgens()
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(self.loop.shutdown_asyncgens(), CLOSE_SECONDS)
 
 
 class LoopRuntime:
@@ -313,12 +315,7 @@ def _to_reply(task: asyncio.Task[Any], reply: Reply[Any]) -> None:
     if task.cancelled():
         reply.fail(NoProc("the coroutine was cancelled"))
     elif (error := task.exception()) is not None:
-        if isinstance(error, Exception):
-            reply.fail(error)
-        else:
-            answer = NoProc(f"the coroutine raised {type(error).__name__}")
-            answer.__cause__ = error
-            reply.fail(answer)
+        reply.fail(harmless(error, "the coroutine raised"))
     else:
         reply.succeed(task.result())
 

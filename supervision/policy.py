@@ -85,7 +85,7 @@ def spawn(turn: Turn, child: Child) -> None:
     args = turn.flags.extra_args + spec.args
     if spec.start_timeout != INFINITY:
         turn.out.append(Arm(Token(child.seq, child.generation, "start"), spec.start_timeout))
-    turn.out.append(Spawn(child.seq, child.generation, spec, args, child.again))
+    turn.out.append(Spawn(child.seq, child.generation, spec, args, child.again, child.starter))
 
 
 def disarm_start(turn: Turn, child: Child) -> None:

@@ -42,7 +42,7 @@ _LEVELS = {
 class SupervisorLife(Life):
     """One life of one supervisor."""
 
-    __slots__ = ("children", "context", "handshake", "path", "state", "timers")
+    __slots__ = ("children", "handshake", "path", "state", "timers")
 
     def __init__(self, host: Host, actor_class: type[Any], path: str, label: str, generation: int) -> None:
         super().__init__(host, actor_class, float("inf"), label, generation)
@@ -51,7 +51,6 @@ class SupervisorLife(Life):
         self.handshake: Handshake | None = None
         self.children: dict[int, tuple[int, Life]] = {}
         self.timers: dict[ev.Token, Any] = {}
-        self.context: Any = None
 
     # --- as a life
 
@@ -106,8 +105,6 @@ class SupervisorLife(Life):
         """One event: step, publish, carry out. On the control thread only."""
         if self.state is None:
             return
-        reply = getattr(event, "reply", None)
-        self.context = getattr(reply, "context", None)
         state, effects = core.step(self.state, event)
         for effect in effects:  # whoever sees the new state finds it reported
             if type(effect) is ev.Report:
@@ -116,11 +113,11 @@ class SupervisorLife(Life):
         for effect in effects:
             if type(effect) is not ev.Report:
                 _CARRY_OUT[type(effect)](self, effect)
-        self.context = None
 
     def spawn(self, effect: ev.Spawn) -> None:
         spec = effect.spec
         path = f"{self.path}/{spec.id}"
+        context = getattr(effect.starter, "context", None)
         label = f"{path}#{effect.generation}"
         birth = Birth(
             spec.actor_class,
@@ -129,7 +126,7 @@ class SupervisorLife(Life):
             label=label,
             name=spec.name,
             watchdog=spec.watchdog,
-            context=None if effect.again or self.context is None else self.context.copy(),
+            context=None if context is None else context.copy(),
         )
         seq, generation = effect.seq, effect.generation
         try:
@@ -258,9 +255,9 @@ def launch_supervisor(host: Host, birth: Birth, path: str, tree: TreeSpec | None
     life.ref = SupervisorRef(life)
     handshake = Handshake(life)
     try:
-        if host.closing:
-            raise NoProc(f"the runtime {host.name!r} is closed")
         host.lives[life] = None  # before anybody can find it by its name, and end it
+        if host.closing:  # looked at last: who closes says so first, and then ends whoever is there
+            raise NoProc(f"the runtime {host.name!r} is closed")
         if birth.name is not None:
             host.registry.register(birth.name, life.ref)
         if tree is not None:

@@ -215,6 +215,17 @@ def test_a_restart_that_takes_too_long_is_tried_again_when_the_child_is_gone_and
     assert one.states() == {"a": "running"}
 
 
+def test_a_child_whose_start_had_to_wait_is_started_for_whoever_asked_for_it() -> None:
+    one = sup("ab", Strategy.REST_FOR_ONE)
+    one.do(Exited(0, 1, BUG, 0.0))
+    assert one.do(StartChild("s", leaf("c"))) == []
+    one.do(Exited(1, 1, Shutdown(), 0.0))
+    one.do(Started(0, 2, "a2"))
+    (spawn,) = one.do(Started(1, 2, "b2"))
+    assert isinstance(spawn, Spawn)
+    assert (spawn.spec.id, spawn.starter, spawn.again) == ("c", "s", False)
+
+
 def test_what_carries_an_old_generation_is_ignored() -> None:
     one = sup("a")
     one.do(Exited(0, 1, BUG, 0.0))

@@ -17,7 +17,17 @@ from pykka.messages import _ActorStop
 
 import supervision.life
 import supervision.oneshot
-from supervision import CallTimeout, Crashed, Killed, NoProc, StartError, TaskActor, ThreadActor, ThreadRuntime
+from supervision import (
+    CallTimeout,
+    Crashed,
+    Killed,
+    NoProc,
+    StartError,
+    TaskActor,
+    ThreadActor,
+    ThreadRuntime,
+    WouldBlockLoop,
+)
 from supervision._process import Reply
 from supervision.birth import Birth, Handshake
 from supervision.life import ThreadLife
@@ -350,6 +360,10 @@ def _second_reader(future: Any) -> float:
     return waited
 
 
+async def _read(future: Any) -> Any:
+    return await future
+
+
 def _swallow(call: Callable[[], Any]) -> None:
     try:
         call()
@@ -371,6 +385,34 @@ def test_H8_here_each_reader_has_its_own(rt: ThreadRuntime) -> None:
     assert _second_reader(future) < 0.3
     gate.set()
     assert future.get(timeout=30) == "True"
+
+
+def test_H8_here_what_goes_wrong_for_one_reader_is_not_the_result_of_the_others(rt: ThreadRuntime) -> None:
+    gate = threading.Event()
+    future = rt.spawn(OnThread).ask(gate.wait, block=False).map(str)
+
+    async def misled() -> None:
+        with pytest.raises(WouldBlockLoop):
+            future.get()
+
+    asyncio.run(misled())
+    gate.set()
+    assert future.get(timeout=30) == "True"
+
+
+def test_H9_here_a_derived_reply_whose_function_raises_SystemExit_comes_all_the_same(rt: ThreadRuntime) -> None:
+    gate = threading.Event()
+    future = rt.spawn(OnThread).ask(gate.wait, block=False).map(lambda _: leave())
+
+    async def main() -> None:
+        reading = asyncio.ensure_future(_read(future))
+        await asyncio.sleep(0)
+        gate.set()
+        await asyncio.wait_for(reading, 30)
+
+    with pytest.raises(NoProc) as told:
+        asyncio.run(main())
+    assert isinstance(told.value.__cause__, SystemExit)
 
 
 # --- H9: awaiting a reply
@@ -449,3 +491,13 @@ def test_a_failed_start_raises_what_on_start_raised_or_a_StartError(rt: ThreadRu
     with pytest.raises(StartError, match="did not start within"):
         rt.spawn(Slow)
     eventually(lambda: rt.abandoned_count == 0)
+    gone = rt.spawn(OnThread)
+    gone.stop()
+
+    class Asks(OnThread):
+        def on_start(self) -> None:
+            gone.ask("anybody?")
+
+    with pytest.raises(StartError) as failed:  # and no bare NoProc, which says that the runtime is closed
+        rt.spawn(Asks)
+    assert isinstance(failed.value.__cause__, NoProc)

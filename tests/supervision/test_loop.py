@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
 from typing import Any
 
 import pytest
@@ -21,6 +21,7 @@ from supervision import (
     ManualClock,
     NoProc,
     Observer,
+    Shutdown,
     Simulator,
     StartTimeout,
     Strategy,
@@ -411,6 +412,40 @@ def test_a_loop_that_is_stopped_twice_or_from_within_still_winds_up(caplog: pyte
     assert "Event loop stopped" not in caplog.text
 
 
+def test_what_hangs_or_raises_while_a_loop_is_wound_up_keeps_no_other_from_ending(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("supervision.loop.CLOSE_SECONDS", 0.05)
+    rt = ThreadRuntime()
+    kept: list[Any] = []
+    ended: list[str] = []
+
+    async def numbers() -> AsyncIterator[int]:
+        try:
+            yield 1
+        finally:
+            await asyncio.sleep(600)
+
+    async def close_hook() -> None:
+        raise SystemExit
+
+    async def begin() -> None:
+        rt.loop.at_close(close_hook)
+        kept.append(numbers())
+        await anext(kept[0])
+
+    async def other() -> None:
+        try:
+            await asyncio.sleep(600)
+        finally:
+            ended.append("other")
+
+    rt.loop.submit(begin()).get(timeout=30)
+    rt.loop.submit(other())
+    assert rt.close(30)
+    assert ended == ["other"]
+
+
 def test_a_coroutine_can_be_submitted_and_ends_with_the_loop(rt: ThreadRuntime) -> None:
     assert rt.loop.submit(asyncio.sleep(0, "value")).get(timeout=30) == "value"
     closed: list[str] = []
@@ -427,3 +462,34 @@ def test_a_coroutine_can_be_submitted_and_ends_with_the_loop(rt: ThreadRuntime) 
     with pytest.raises(NoProc):
         endless.get(timeout=1)
     assert closed == ["hook"]
+
+
+@pytest.mark.parametrize("what", ["actor", "tree"])
+def test_who_is_no_longer_waited_for_by_a_cancelled_caller_does_not_live_on(rt: ThreadRuntime, what: str) -> None:
+    runs = threading.Event()
+
+    class Prompt(Worker):
+        def on_start(self) -> None:
+            self.actor_ref.tell(lambda me: runs.set())  # heard when it has started
+
+    async def main() -> None:
+        if what == "actor":
+            starting: Any = asyncio.ensure_future(rt.aspawn(Prompt))
+        else:
+            specs = [ChildSpec("a", Prompt, name="a")]
+            starting = asyncio.ensure_future(Supervisor.astart(rt, specs, strategy=Strategy.ONE_FOR_ONE))
+        await asyncio.sleep(0)
+        assert runs.wait(30)
+        starting.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await starting
+
+    asyncio.run(main())
+    eventually(lambda: not rt.lives, 20.0)
+    assert rt.registry.whereis("a") is None
+
+
+def test_an_awaited_stop_of_a_tree_gives_it_its_reason(rt: ThreadRuntime) -> None:
+    tree = Supervisor.start(rt, [ChildSpec("a", Worker)], strategy=Strategy.ONE_FOR_ONE)
+    assert asyncio.run(tree.astop(Shutdown("the day is over"), timeout=30))
+    assert tree.exit_reason == Shutdown("the day is over")
