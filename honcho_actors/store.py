@@ -26,7 +26,11 @@ BUSY_TIMEOUT = 1.0
 """Seconds that one statement waits for another process's write; callers retry above it."""
 
 SMALL_BYTES = 8 * 1024 * 1024
-"""A file up to this size is checked page by page when it is opened (milliseconds); a larger one when it is used."""
+"""A file up to this size is checked page by page when it is opened (milliseconds); a larger one when it is used: one
+that was found broken then is looked through whole when it is opened next."""
+
+_suspect: set[Path] = set()
+"""Files of this process that were found broken while they were used."""
 
 _OUTBOX_ID = 0x48414F42
 _CACHE_ID = 0x48414343
@@ -47,12 +51,15 @@ class StoreReason(StrEnum):
 
 
 class StoreFailed(Exception):
-    """A file could not be opened or written. `reason` is closed; the text names the file, never its contents."""
+    """A file could not be opened or written. `reason` is closed; the text names the file, never its contents. One that
+    is said to be corrupt is looked through when it is opened next, and set aside if it is."""
 
     def __init__(self, reason: StoreReason, path: Path, detail: str = "") -> None:
         super().__init__(f"{path.name}: {reason.value}" + (f" ({detail})" if detail else ""))
         self.reason = reason
         self.path = path
+        if reason is StoreReason.CORRUPT:
+            _suspect.add(path)
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,10 +91,38 @@ def open_cache(path: Path, migrations: Sequence[str]) -> Opened:
 
 def open_reader(path: Path) -> sqlite3.Connection:
     """Opens an existing file for reading alone (operators' commands). Raises StoreFailed."""
+    return _existing(path, "ro")
+
+
+def open_beside(path: Path, migrations: int) -> sqlite3.Connection:
+    """Opens an existing outbox to change a row of it, beside its owner or without one. Neither makes nor mends it: a
+    broken one is its owner's to set aside, who takes over what can be read of it. Raises StoreFailed.
+    """
+    connection = _existing(path, "rw")
+    try:
+        found = connection.execute("PRAGMA application_id").fetchone()[0]
+        version = connection.execute("PRAGMA user_version").fetchone()[0]
+        if found != _OUTBOX_ID or version == 0:
+            raise StoreFailed(StoreReason.UNUSABLE, path, "not a file of ours")
+        if version > migrations:
+            raise StoreFailed(StoreReason.NEWER, path, f"schema {version}, this program knows {migrations}")
+        connection.execute("PRAGMA synchronous=FULL")
+    except sqlite3.Error as error:
+        connection.close()
+        raise StoreFailed(reason_of(error), path, _name(error)) from error
+    except StoreFailed:
+        connection.close()
+        raise
+    return connection
+
+
+def _existing(path: Path, mode: str) -> sqlite3.Connection:
     if not path.is_file():
         raise StoreFailed(StoreReason.UNUSABLE, path, "no such file")
     try:
-        connection = sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True, timeout=BUSY_TIMEOUT)
+        connection = sqlite3.connect(
+            f"{path.absolute().as_uri()}?mode={mode}", uri=True, timeout=BUSY_TIMEOUT, isolation_level=None
+        )
     except sqlite3.Error as error:
         raise StoreFailed(reason_of(error), path, _name(error)) from error
     try:
@@ -247,8 +282,10 @@ def _prepare(
         raise StoreFailed(StoreReason.CORRUPT, path, "not a file of ours")
     if version > len(migrations):
         raise StoreFailed(StoreReason.NEWER, path, f"schema {version}, this program knows {len(migrations)}")
-    if path.stat().st_size <= SMALL_BYTES and execute("PRAGMA quick_check(1)").fetchone()[0] != "ok":
-        raise StoreFailed(StoreReason.CORRUPT, path, "quick_check")
+    check = "integrity_check" if path in _suspect else "quick_check" if path.stat().st_size <= SMALL_BYTES else ""
+    if check and execute(f"PRAGMA {check}(1)").fetchone()[0] != "ok":
+        raise StoreFailed(StoreReason.CORRUPT, path, check)
+    _suspect.discard(path)
     execute("PRAGMA journal_mode=WAL")
     execute(f"PRAGMA synchronous={synchronous}")
     if version < len(migrations):

@@ -179,6 +179,20 @@ def clean_metadata(metadata: Mapping[str, Any], gate: Gate) -> dict[str, Any]:
     return found
 
 
+def copied_metadata(metadata: Mapping[str, Any], gate: Gate) -> dict[str, Any]:
+    """The metadata of a message that is copied into a fork: what a host may set, looked at once more, and what we said
+    of the turn."""
+    found = clean_metadata(metadata, gate)
+    found.pop("", None)
+    for name in ("unanswered", "part", "parts"):
+        if isinstance(metadata.get(name), int):
+            found[name] = metadata[name]
+    shown = gate.screen(metadata.get("turn_id"), _TURN_ID_CHARS, field=Field.METADATA)
+    if shown is not None:
+        found["turn_id"] = shown.text
+    return found
+
+
 _LEFT_OUT: Final = object()
 
 

@@ -132,6 +132,8 @@ class Core:
         self.wipe = False
         """Something was removed for good: what the write-ahead log still holds of it goes with the next look."""
         self.closed = False
+        self.shut = False
+        """The last writer of this runtime has written what it will write."""
         self.given_up = False
         self.generation = 0
 
@@ -227,6 +229,20 @@ class Core:
             known[session] = None
         while len(known) > KNOWN_ON_SERVER:
             del known[next(iter(known))]
+
+    def admit(self, batch_id: bytes, receipt: Receipt) -> Receipt:
+        """The receipt under which this turn is on its way: this one, or that of whoever hands it over just now too."""
+        with self._lock:
+            known = self.receipts.get(batch_id)
+            if known is not None and known.state is not ReceiptState.SKIPPED:
+                return known
+            self.receipts[batch_id] = receipt
+            return receipt
+
+    def awaited(self) -> list[Receipt]:
+        """The receipts on which somebody waits. Any thread, while others hand turns over."""
+        held = [reference() for reference in self.receipts.valuerefs()]
+        return [receipt for receipt in held if receipt is not None and receipt.awaited]
 
     def adopt(self, connection: sqlite3.Connection) -> int:
         """Gives what was accepted before any server was configured to the one that is set now. An entry; returns the

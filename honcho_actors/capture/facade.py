@@ -135,10 +135,14 @@ class Capture:
 
     def _admit(self, captured: Captured) -> Receipt:
         core = self._core
-        core.receipts[captured.batch_id] = captured.receipt
+        receipt = core.admit(captured.batch_id, captured.receipt)
+        if receipt is not captured.receipt:
+            return receipt
         core.intake.add(captured)
         core.wake()
-        return captured.receipt
+        if core.shut:  # it was closed between the first look and now, and nobody will look here again
+            self._skip(SkipReason.CLOSED, receipt)
+        return receipt
 
     def _wait_for_room(self) -> bool:
         """At most FULL_FOR; not at all on a thread that runs an event loop."""

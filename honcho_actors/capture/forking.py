@@ -138,6 +138,8 @@ def copy_page(
     connection: sqlite3.Connection, lease: Lease, fork: Pending, copies: Sequence[Copy], *, complete: bool, wall_us: int
 ) -> Pending | Resolved:
     """Puts one page of the parent into lane 0 of the child; `complete`: it ended with the anchor."""
+    if complete and not copies and not fork.copied:
+        return resolve(connection, lease, FreshReason.PARENT_EMPTY)  # all of it was withheld
     _check(connection, lease)
     child = lease.conversation
     batch = connection.execute("SELECT seq FROM batch WHERE id=?", (fork.fork_id,)).fetchone()

@@ -152,9 +152,7 @@ def retry(path: Path, batch_id: str | None = None) -> int:
 
     Returns the number of messages that are owed again. They go behind what was captured since.
     """
-    if not path.is_file():
-        raise store.StoreFailed(store.StoreReason.UNUSABLE, path, "no such file")
-    with closing(store.open_outbox(path, MIGRATIONS).connection) as connection:
+    with closing(store.open_beside(path, len(MIGRATIONS))) as connection:
         only = "" if batch_id is None else " WHERE batch IN (SELECT seq FROM batch WHERE id=?)"
         values = () if batch_id is None else (_id(batch_id),)
         try:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from honcho_actors.capture.clocks import Moment, Reading, remaining
 from honcho_actors.capture.delivering import Ended
-from honcho_actors.capture.schema import DELIVERED, EXPIRED
+from honcho_actors.capture.schema import ACCEPTED, DELIVERED, EXPIRED, SET_ASIDE
 from honcho_actors.model import Realm, SessionKey
 
 RECHECKS = (1.0, 4.0)
@@ -135,18 +135,27 @@ def states(connection: sqlite3.Connection, batch_ids: Sequence[bytes]) -> dict[b
 
 def expire_old(connection: sqlite3.Connection, *, born_before: float, limit: int) -> list[Ended]:
     """Ends turns that were accepted too long ago, oldest first. What is *sending* is never touched."""
-    return _expire(connection, born_before, limit=limit, reason="retention_age")
+    return _expire(connection, ACCEPTED, born_before, limit=limit, reason="retention_age")
 
 
-def expire_most(connection: sqlite3.Connection, *, limit: int) -> list[Ended]:
-    """Ends the oldest turns, whatever their age: the file is over its size."""
-    return _expire(connection, float("inf"), limit=limit, reason="retention_bytes")
+def make_room(connection: sqlite3.Connection, *, limit: int) -> tuple[list[Ended], bool]:
+    """The file is over its size: drops what can best be spared, and says whether there was anything. The oldest of what
+    the ledger remembers of delivered turns, then the oldest that were set aside, then the oldest that are owed.
+    """
+    remembered = f"SELECT seq FROM batch WHERE state={DELIVERED} ORDER BY seq LIMIT ?"
+    if connection.execute(f"DELETE FROM batch WHERE seq IN ({remembered})", (10 * limit,)).rowcount:
+        return [], True
+    for state in (SET_ASIDE, ACCEPTED):
+        ended = _expire(connection, state, float("inf"), limit=limit, reason="retention_bytes")
+        if ended:
+            return ended, True
+    return [], False
 
 
-def _expire(connection: sqlite3.Connection, born_before: float, *, limit: int, reason: str) -> list[Ended]:
+def _expire(connection: sqlite3.Connection, state: int, born_before: float, *, limit: int, reason: str) -> list[Ended]:
     # The oldest are looked at, not all: in the order of their numbers turns are in the order of their ages.
     batches = connection.execute(
-        "SELECT b.seq FROM (SELECT seq, born FROM batch WHERE state=0 ORDER BY seq LIMIT ?) b WHERE b.born<?"
+        f"SELECT b.seq FROM (SELECT seq, born FROM batch WHERE state={state} ORDER BY seq LIMIT ?) b WHERE b.born<?"
         " AND NOT EXISTS(SELECT 1 FROM message m WHERE m.batch=b.seq AND m.delivery IS NOT NULL)",
         (limit, born_before),
     ).fetchall()
@@ -158,9 +167,10 @@ def _expire(connection: sqlite3.Connection, born_before: float, *, limit: int, r
             (seq,),
         ).fetchone()
         # Nothing of an expired turn is hoarded, or the records of what was dropped would fill the file themselves.
-        connection.execute("DELETE FROM message WHERE batch=?", (seq,))
-        connection.execute("DELETE FROM batch WHERE seq=?", (seq,))
+        for table, column in (("message", "batch"), ("aside", "batch"), ("batch", "seq")):
+            connection.execute(f"DELETE FROM {table} WHERE {column}=?", (seq,))
         if row is not None:
+            connection.execute("DELETE FROM imported WHERE id=?", (row[0],))  # brought in again, it is sent
             ended.append(Ended(row[0], EXPIRED, reason, *row[1:]))
     connection.execute(
         "INSERT INTO meta VALUES('expired', ?) ON CONFLICT(name) DO UPDATE SET value=value+excluded.value",

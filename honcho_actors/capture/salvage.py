@@ -68,7 +68,9 @@ def _read(source: sqlite3.Connection, query: str, target: sqlite3.Connection, in
 
 
 def _mend(connection: sqlite3.Connection) -> None:
-    """Makes the counters true again; a message whose batch or conversation was lost is kept in `aside`."""
+    """Makes the counters true again. A message whose batch or conversation was lost is kept in `aside`, and what was
+    lost gets a row that stands for it: it is listed, and no number is given out again.
+    """
     connection.execute(
         "INSERT INTO aside(conversation, lane, batch, position, peer, text, said, metadata, reasoning, state,"
         " reason, ended) SELECT conversation, lane, batch, position, peer, text, said, metadata, reasoning, 2,"
@@ -78,6 +80,17 @@ def _mend(connection: sqlite3.Connection) -> None:
     connection.execute(
         "DELETE FROM message WHERE batch NOT IN (SELECT seq FROM batch)"
         " OR conversation NOT IN (SELECT id FROM conversation)"
+    )
+    connection.execute(
+        "INSERT INTO batch(seq, id, conversation, key, user, audience, state, open, accepted, born, reason)"
+        " SELECT batch, randomblob(16), conversation, '',"
+        " (SELECT peer FROM aside p WHERE p.batch=aside.batch ORDER BY position LIMIT 1), 'private', 2, 0, min(said),"
+        " (SELECT coalesce(max(born), 0) FROM batch), 'salvaged'"
+        " FROM aside WHERE batch NOT IN (SELECT seq FROM batch) GROUP BY batch"
+    )
+    connection.execute(
+        "INSERT INTO conversation(id, server, workspace, partition, session) SELECT DISTINCT conversation, 'lost', '',"
+        " '', 'lost-' || conversation FROM batch WHERE conversation NOT IN (SELECT id FROM conversation)"
     )
     connection.execute("UPDATE batch SET open=(SELECT count(*) FROM message m WHERE m.batch=batch.seq) WHERE state=0")
     connection.execute("UPDATE batch SET state=2, reason='salvaged' WHERE state=0 AND open=0")

@@ -79,6 +79,9 @@ MIGRATIONS: Final = (
     CREATE TABLE opted_out(key TEXT NOT NULL, partition TEXT NOT NULL, PRIMARY KEY(key, partition)) WITHOUT ROWID;
     CREATE TABLE imported(id BLOB PRIMARY KEY) WITHOUT ROWID;
     """,
+    """
+    CREATE INDEX aside_batch ON aside(batch);
+    """,
 )
 
 ACCEPTED: Final = 0

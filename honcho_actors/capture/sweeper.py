@@ -354,15 +354,17 @@ class Sweeper(TaskActor):
         by_age = functools.partial(_expire_by_age, core, settings.outbox_retention)
         by_size = functools.partial(_expire_by_size, settings.outbox_max_bytes)
         for expire in (by_age, by_size):
-            while True:
-                ended = await core.run(lambda connection, expire=expire: expire(connection, read()), after=_heard(core))  # type: ignore[misc]
+            more = True
+            while more:
+                ended, more = await core.run(
+                    lambda connection, expire=expire: expire(connection, read()),  # type: ignore[misc]
+                    after=_heard(core),
+                )
                 dropped += len(ended)
                 for batch in ended:
                     name = batch.batch_id.hex()[:8]
                     extra = {"event": "dropped", "batch": name, "reason": batch.reason}
                     log.warning("undelivered turn %s was dropped: %s", name, batch.reason, extra=extra)
-                if len(ended) < EXPIRE_AT_ONCE:
-                    break
         if dropped:
             extra = {"event": "retention", "turns": dropped}
             log.warning("%d undelivered turns were dropped from the outbox by retention", dropped, extra=extra)
@@ -439,19 +441,19 @@ def _limit(core: Core) -> int:
 
 
 def _expire_by_age(core: Core, retention: float, connection: Any, now: Any) -> Any:
-    return retaining.expire_old(connection, born_before=core.age(now) - retention, limit=EXPIRE_AT_ONCE)
+    ended = retaining.expire_old(connection, born_before=core.age(now) - retention, limit=EXPIRE_AT_ONCE)
+    return ended, len(ended) == EXPIRE_AT_ONCE
 
 
 def _expire_by_size(most: int, connection: Any, now: Any) -> Any:
-    over = retaining.used_bytes(connection) - most
-    if over <= 0:
-        return []
-    return retaining.expire_most(connection, limit=EXPIRE_AT_ONCE)
+    if retaining.used_bytes(connection) <= most:
+        return [], False
+    return retaining.make_room(connection, limit=EXPIRE_AT_ONCE)
 
 
 def _heard(core: Core) -> Any:
-    def heard(ended: Any) -> Any:
-        core.ended(ended)
-        return ended
+    def heard(found: Any) -> Any:
+        core.ended(found[0])
+        return found
 
     return heard

@@ -12,7 +12,7 @@ import json
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from honcho_actors.capture import accepting, decide, delivering, forking, retaining
+from honcho_actors.capture import accepting, content, decide, delivering, forking, retaining
 from honcho_actors.capture.clocks import Reading, elapsed, from_us, to_us
 from honcho_actors.capture.core import Core, log
 from honcho_actors.capture.decide import Act, Found, Verdict
@@ -558,7 +558,7 @@ class Delivery:
             await asyncio.sleep(0)  # a page of long messages is a second of screening, and the loop is everybody's
             text = gate.again(message.text, field=Field.MESSAGE) if message.text else None
             if text is not None:
-                metadata = {key: value for key, value in message.metadata.items() if key not in _OWN_KEYS}
+                metadata = content.copied_metadata(message.metadata, gate)
                 said = to_us(message.created_at) if message.created_at is not None else 0
                 copies.append(forking.Copy(message.id, message.peer, text.text, said, json.dumps(metadata)))
             if message.id == anchor:
@@ -572,9 +572,6 @@ class Delivery:
 
     def _report(self, again: float | None, why: str = "", *, waits: bool = False) -> Report:
         return Report(self._conversation, again, why, waits, self._succeeded)
-
-
-_OWN_KEYS = frozenset({"batch_id", "position", "delivery_id", "fork", "copied_from"})
 
 
 def _message(row: Row, text: Screened, delivery: bytes) -> OutMessage:

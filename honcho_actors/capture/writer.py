@@ -19,6 +19,7 @@ from honcho_actors.capture import accepting, content, retaining
 from honcho_actors.capture.clocks import AgeClock, Reading
 from honcho_actors.capture.core import KNOWN_ON_SERVER, WAKE, Core, Trouble, final_state, log
 from honcho_actors.capture.intake import Captured, Entry, Failed, Item, Large
+from honcho_actors.capture.receipt import Receipt
 from honcho_actors.capture.salvage import salvage
 from honcho_actors.capture.schema import MIGRATIONS
 from honcho_actors.capture.screening import drafted, screen_large
@@ -32,6 +33,8 @@ EPISODE = 60.0
 """Failures of one kind that are not further apart than this are one episode, and one warning."""
 LARGE_FOR = 3.0
 """Seconds that a stop gives a large turn to be screened; then it is skipped, and what waited behind it is written."""
+SAVE_EVERY = 900.0
+"""Seconds of the outbox's own clock that a loss of power can take back."""
 TICK_BUSY = 0.25
 TICK_IDLE = 2.0
 _SHARE = 30.0
@@ -57,8 +60,10 @@ class OutboxWriter(ThreadActor):
         self._conversations = accepting.Conversations()
         self._moves = core.moves
         self._age = AgeClock()
+        self._saved = 0.0
         self._version = -1
         self._dirty = True
+        self._unwiped = False
         self._ticking: Token | None = None
         self._episode = ("", 0.0)
         self._cost = 0.0
@@ -98,6 +103,9 @@ class OutboxWriter(ThreadActor):
                 for item in core.intake.drop_large():
                     core.skipped(SkipReason.CLOSED)
                     item.receipt.advance(ReceiptState.SKIPPED, SkipReason.CLOSED.value)
+        core.shut = core.closed
+        if core.intake.ready and not self.fenced:
+            self._work()
         if self.fenced and not core.closed:  # given up meanwhile: what is left, and the leases, are the successor's
             self._close()
             return
@@ -196,8 +204,7 @@ class OutboxWriter(ThreadActor):
             raise
         if self._core.wipe:
             self._core.wipe = False
-            with contextlib.suppress(sqlite3.Error):
-                connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+            self._wipe(connection)
         if self._core.trouble.reason:
             self._core.trouble = Trouble()
         if not self._dirty:
@@ -209,6 +216,11 @@ class OutboxWriter(ThreadActor):
             self._core.tell_sweeper(Works(tuple(work)))
         if self._core.flushes:
             self._answer_flushes(connection)
+
+    def _wipe(self, connection: sqlite3.Connection) -> None:
+        """Takes out of the write-ahead log what was removed for good; while somebody reads there, at the next tick."""
+        with contextlib.suppress(sqlite3.Error):
+            self._unwiped = bool(connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()[0])
 
     def _accept(
         self, connection: sqlite3.Connection, item: Captured, found: content.Drafted, now: Reading
@@ -308,6 +320,7 @@ class OutboxWriter(ThreadActor):
             if row is not None:
                 age, boot, seconds, wall = str(row[0]).split("|")
                 self._age = core.age_clock = AgeClock(float(age), boot, float(seconds), int(wall))
+                self._saved = self._age.age
             core.opted_out |= retaining.opted_out(connection)
             core.know(retaining.on_server(connection, KNOWN_ON_SERVER))
             core.ledger_read = True
@@ -338,6 +351,7 @@ class OutboxWriter(ThreadActor):
     def _save_age(self, now: Reading) -> None:
         connection = self._open()
         self._age = self._core.age_clock = age = self._age.at(now)
+        self._saved = age.age
         connection.execute(
             "INSERT OR REPLACE INTO meta VALUES('age', ?)", (f"{age.age!r}|{age.boot}|{age.seconds!r}|{age.wall_us}",)
         )
@@ -348,8 +362,11 @@ class OutboxWriter(ThreadActor):
         core = self._core
         try:
             connection = self._open()
-            if self._age.boot == "":
-                self._save_age(core.ports.read_clock())
+            now = core.ports.read_clock()
+            if self._age.boot == "" or self._age.at(now).age - self._saved >= SAVE_EVERY:
+                self._save_age(now)
+            if self._unwiped:
+                self._wipe(connection)
             others = self._notice_others(connection)
             if self._dirty or others or core.counts is None or core.counts.turns:
                 began = time.perf_counter()
@@ -358,13 +375,14 @@ class OutboxWriter(ThreadActor):
             self._dirty = False
             if self._core.flushes:
                 self._answer_flushes(connection)
-            awaited = {batch_id: receipt for batch_id, receipt in list(core.receipts.items()) if receipt.awaited}
-            for receipt in awaited.values():
+            watched: dict[bytes, Receipt] = {}
+            for receipt in core.awaited():
                 receipt.advance(receipt.state)  # what a predecessor that was given up said was not heard
-            watched = [batch_id for batch_id, receipt in awaited.items() if receipt.state is ReceiptState.ACCEPTED]
-            for batch_id, (state, reason) in retaining.states(connection, watched[:500]).items():
+                if receipt.state is ReceiptState.ACCEPTED:
+                    watched[bytes.fromhex(receipt.batch_id)] = receipt
+            for batch_id, (state, reason) in retaining.states(connection, list(watched)[:500]).items():
                 if state:
-                    awaited[batch_id].advance(final_state(state), reason)
+                    watched[batch_id].advance(final_state(state), reason)
         except (StoreFailed, sqlite3.Error) as failed:
             reason = failed.reason if isinstance(failed, StoreFailed) else store.reason_of(failed)
             if reason is StoreReason.CORRUPT:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
+import sqlite3
 from pathlib import Path
 
 import pytest
@@ -67,3 +69,29 @@ def test_an_absent_file_is_said_so(tmp_path: Path) -> None:
         with pytest.raises(StoreFailed):
             call(tmp_path / "outbox.db")
     assert not (tmp_path / "outbox.db").exists()
+
+
+def test_a_broken_file_is_left_to_its_owner_who_takes_over_what_can_be_read(state: Path) -> None:
+    with Rig(state, None) as rig:
+        for number in range(100):
+            last = rig.capture.capture(turn(number, answer="z" * 2_000))
+        last.wait("accepted", 20.0)
+    path = state / "outbox.db"
+    data = bytearray(path.read_bytes())
+    data[len(data) // 2 : len(data) // 2 + 4096] = b"\xff" * 4096
+    path.write_bytes(data)
+    with contextlib.suppress(StoreFailed):
+        inspect.retry(path)
+    assert path.read_bytes()[:16] == data[:16]
+    assert not list(state.glob("outbox.corrupt-*"))
+    with Rig(state, None) as rig:
+        assert until(lambda: rig.capture.status().get("pending_turns", 0) > 50, 20.0)
+
+
+def test_a_file_of_a_later_version_or_of_somebody_else_is_not_changed(tmp_path: Path) -> None:
+    path = tmp_path / "outbox.db"
+    for pragma in ("application_id=7", "application_id=0x48414f42; PRAGMA user_version=99"):
+        with contextlib.closing(sqlite3.connect(path)) as made:
+            made.executescript(f"PRAGMA {pragma}; CREATE TABLE IF NOT EXISTS t(a);")
+        with pytest.raises(StoreFailed):
+            inspect.retry(path)
