@@ -313,9 +313,10 @@ def test_every_wrong_call_has_its_named_error_in_the_callers_thread_and_harms_no
     assert inside.result(time.monotonic() + 5) == "refused"
     with pytest.raises(TypeError):
         tree.tell("a message")
+    neither: Any
     for neither in (Process, object, "a class"):
         with pytest.raises(TypeError, match="is not a ThreadActor or TaskActor class"):
-            rt.spawn(neither)  # type: ignore[type-var]
+            rt.spawn(neither)
     with pytest.raises(TypeError):
         Supervisor.start(rt, [])
     with pytest.raises(TypeError):

@@ -43,7 +43,8 @@ def leave(*_: object) -> None:
 def test_a_watcher_that_raises_SystemExit_keeps_the_next_from_nothing(rt: ThreadRuntime, cls: Any) -> None:
     ref = rt.spawn(cls)
     monitor(ref, leave)
-    down: Waiter[Any] = Waiter().bind(ref, lambda down: down.reason)
+    down: Waiter[Any] = Waiter()
+    down.bind(ref, lambda down: down.reason)
     ref.stop(timeout=SECONDS)
     assert down.result(rt.clock.now() + SECONDS) == Normal()
     assert rt.spawn(cls).ask("goes on", timeout=SECONDS) == "goes on"
