@@ -47,23 +47,36 @@ _ACTS = re.compile(
 )
 _CONTROLS = bytes((*range(0x09), *range(0x0B, 0x20), 0x7F))
 """Every ASCII character that one of the three above would find."""
-_ANGLED = re.compile(
-    r"<\|(?=[A-Za-z_/])|<(?=<?/?SYS>)"
-    r"|[<\uff1c\ufe64]"
-    r"(?=\s?/?\s?(?:system|assistant|user|human|tool|function|instructions?|system-reminder|recalled-memory)"
-    r"[\s>/_\uff1e-])",
+_APART = r"[\W_]{0,3}"
+_OURS = rf"[\W_]{{0,8}}{_APART.join('recalledmemory')}"
+"""The name of our tag, however it is written: in capitals, with other hyphens, slashes or blanks."""
+_THEIRS = (
+    r"[\s/\\]{0,4}(?:(?:system|assistant|user|human|tool|function|instructions?|system-reminder|invoke|antml|"
+    r"(?:start|end)_of_turn|think(?:ing)?)[\s>/_:-]|(?:s|bos|eos|pad|unk)>)"
+)
+"""Names of tags that chat templates and models take for more than text."""
+_CONTEXT = (
+    r"[\s/]{0,4}(?:end[\s_-]{1,3}of[\s_-]{1,3})?context[\s_-]{0,3}(?:[:\]\u3011\u3015\u27e7\u301b]|[0-9a-f]{8})"
+    r"|[\s/]{0,2}system(?:[\s_-]{0,2}(?:note|message|notice|reminder|prompt|instructions?)\b|\s?[:\]])"
+    r"|/?(?:INST|AVAILABLE_TOOLS|TOOL_CALLS|TOOL_RESULTS)\]"
+)
+"""What stands in square brackets: a line of the envelope, a pretended note, control words."""
+_ENTITY = r"&lt;|&#0{0,4}60;|&#x0{0,4}3c;"
+_ANGLED = re.compile(rf"<\|(?=[A-Za-z_/])|<(?=<?/?SYS>|{_THEIRS})|(?:<|{_ENTITY})(?={_OURS})", re.IGNORECASE)
+_SQUARE = re.compile(rf"\[(?={_CONTEXT})", re.IGNORECASE)
+"""Two patterns, each with few ways to begin: a text without them costs nothing."""
+_OPENS = re.compile(
+    rf"(?:([<\uff1c\ufe64])|([\[\uff3b\u3010\u3014\u27e6\u301a])"
+    rf"|[\xab\u2329\u3008\u300a\u27e8\u276c\u276e\u02c2\u1438]|{_ENTITY})(?=([^<\uff1c\ufe64\u1438\[\uff3b]{{1,64}}))",
     re.IGNORECASE,
 )
-_SQUARE = re.compile(
-    r"\[(?=/?INST\]|\s?(?:end\sof\s)?context\s?(?:[:\]]|[0-9a-f]{8})"
-    r"|\s?system\s?(?:note|message|notice|reminder|prompt|instructions?)\b)",
-    re.IGNORECASE,
-)
-"""Two patterns, each with one way to begin: a text without it costs nothing."""
-_TAG = re.compile(r"[<\uff1c\ufe64]([^<>\uff1c\uff1e\ufe64\ufe65\n]{1,40})[>\uff1e\ufe65]")
-_TAG_EDGE = " /\t\uff0f\u2044\u2215"
+"""Whatever opens a tag or a bracket for who reads it, and what follows."""
+_OUR_NAME = re.compile(_OURS)
+_THEIR_NAME = re.compile(rf"\|[a-z_/]|/?sys>|{_THEIRS}", re.IGNORECASE)
+_CONTEXT_NAME = re.compile(_CONTEXT, re.IGNORECASE)
 _ROLE = re.compile(
-    r"^([ \t>*#_]{0,8})(system|assistant|user|human|developer|tool)([ \t*_]{0,4}):", re.IGNORECASE | re.MULTILINE
+    r"^((?:[^\S\n]|[>*#_]){0,8})(system|assistant|user|human|developer|tool)([ \t*_]{0,4})[:\uff1a\ufe55]",
+    re.IGNORECASE | re.MULTILINE,
 )
 _LINE = re.compile(r"^(?=.{1,160}$)[^\w\n]{0,24}\w.*$", re.MULTILINE)
 _UNDERLINE = re.compile(r"\n[ \t]{0,3}(?:=+|-+)[ \t]*(?=\n|\Z)")
@@ -83,15 +96,15 @@ def neutral(text: str, titles: Iterable[str] = ()) -> str:
     if not _is_plain(text):
         text = _LINES.sub("\n", _ESCAPE.sub("", text))
         text = _ACTS.sub("", text)
-    if text.isascii():
-        if "<" in text:
-            text = _ANGLED.sub("\u2039", text)
+    if not text.isascii():
+        text = _ROLE.sub("\\1\\2\\3\u2236", _OPENS.sub(_opened, text))
     else:
-        text = _TAG.sub(_tag, _ANGLED.sub("\u2039", text))
-    if "[" in text:
-        text = _SQUARE.sub("\u2039", text)
-    if ":" in text:
-        text = _ROLE.sub("\\1\\2\\3\u2236", text)
+        if "<" in text or "&" in text:
+            text = _ANGLED.sub("\u2039", text)
+        if "[" in text:
+            text = _SQUARE.sub("\u2039", text)
+        if ":" in text:
+            text = _ROLE.sub("\\1\\2\\3\u2236", text)
     titles = titles if isinstance(titles, tuple) else tuple(titles)
     ours = _plain_titles(titles)
     if ours and _may_say(text, titles):
@@ -178,7 +191,11 @@ def _bare(line: str) -> str:
     return line[start:].rstrip().rstrip("#*_=").rstrip()
 
 
-def _tag(found: re.Match[str]) -> str:
-    """A tag of the fence in letters that only look like those of the fence."""
-    name = inspected(found[1]).strip(_TAG_EDGE).casefold()
-    return f"\u2039{found[0][1:]}" if name in ("recalled-memory", "system", "system-reminder") else found[0]
+def _opened(found: re.Match[str]) -> str:
+    """An opening bracket, or a sign that opens nothing where a delimiter would follow, in whatever letters."""
+    plain = inspected(found[3]).casefold()
+    if found[2]:
+        acts = _CONTEXT_NAME.match(plain)
+    else:
+        acts = _OUR_NAME.match(plain) or (_THEIR_NAME.match(plain) if found[1] else None)
+    return "\u2039" if acts else found[0]
