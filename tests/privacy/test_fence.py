@@ -205,7 +205,7 @@ def test_a_line_of_the_envelope_in_recalled_text_is_none(text: str) -> None:
 def test_brackets_that_are_nothing_of_ours_stay() -> None:
     text = "[context matters] [end of the road] see [1], [systematic] and <b>"
     assert fence.neutral(text) == text
-    text += " a < b, List<String>, if (a<s && b>c), recalled memory foam; \xaboui\xbb \u3008\u6b4c\u3009  \u2039x\u203a &lt;b&gt;"lt;b&gt;"
+    text += " a < b, List<String>, if (a<s && b>c), recalled memory foam; \xaboui\xbb \u3008\u6b4c\u3009 &lt;b&gt;"
     assert fence.neutral(text) == text
 
 
