@@ -1,9 +1,9 @@
 """Bringing in what was said elsewhere: JSON Lines, OpenAI-style `messages` JSON, a ChatGPT export; once, and resumable.
 
 The format is found from the file itself. What is read becomes turns (what the person said, then the answer), each under
-a turn id made of its conversation and its place and words in it, which the outbox remembers for ever: an import that is
-run again, whole or after it was cut off, sends nothing twice. A bad line or message is skipped and named by its number;
-a file that is nothing of the kind is refused with one sentence (`NotReadable`).
+a turn id made of its conversation and its place, time and words in it, which the outbox remembers for ever: an import
+that is run again, whole or after it was cut off, sends nothing twice. A bad line or message is skipped and named by its
+number; a file that is nothing of the kind is refused with one sentence (`NotReadable`).
 """
 
 from __future__ import annotations
@@ -47,10 +47,13 @@ class Said:
 
 @dataclass(frozen=True, slots=True)
 class Conversation:
-    """One imported conversation: its own key, and what was said, in order."""
+    """One imported conversation: its own key, and what was said, in order. `named`: the file says the key itself; else
+    it is made of the file's name.
+    """
 
     key: str
     messages: tuple[Said, ...]
+    named: bool = True
 
 
 @dataclass(slots=True)
@@ -122,9 +125,23 @@ def _content(path: Path) -> bytes:
             raise NotReadable(f"{path.name} is an archive that can't be read") from error
 
 
-def look_over(path: Path) -> int:
-    """How many messages an import of this file would hand over. Reads all of it, keeps nothing. Raises NotReadable."""
-    return sum(len(_spoken(conversation)) for conversation in read_file(path, Problems()))
+def look_over(paths: Iterable[Path]) -> int:
+    """How many messages an import of these files would hand over. Reads all, keeps nothing. Raises NotReadable."""
+    return sum(len(_spoken(conversation)) for conversation in _read(paths, Problems()))
+
+
+def _read(paths: Iterable[Path], problems: Problems) -> Iterator[Conversation]:
+    """The conversations of all files. Two files are never made into one conversation because of their names alone."""
+    homes: dict[str, tuple[Path, bool]] = {}
+    for path in paths:
+        for conversation in read_file(path, problems):
+            home, named = homes.setdefault(conversation.key, (path, conversation.named))
+            if not (named and conversation.named) and home.resolve() != path.resolve():
+                raise NotReadable(
+                    f"{home.name} and {path.name} would both be the conversation {conversation.key}: give one of them"
+                    " another file name, or name the conversation in the files"
+                )
+            yield conversation
 
 
 def _spoken(conversation: Conversation) -> list[Said]:
@@ -162,7 +179,7 @@ def import_files(
     `progress` hears, now and then, how many messages have been dealt with.
     """
     problems = Problems()
-    files = conversations = messages = accepted = known = 0
+    conversations = messages = accepted = known = 0
     skipped: dict[str, int] = {}
     waiting: list[Receipt] = []
 
@@ -182,20 +199,19 @@ def import_files(
             if progress is not None:
                 progress(messages - len(waiting))
 
-    for path in paths:
-        files += 1
-        for conversation in read_file(path, problems):
-            conversations += 1
-            for turn in turns_of(conversation, user, partition):
-                messages += 1
+    given = list(paths)
+    for conversation in _read(given, problems):
+        conversations += 1
+        for turn in turns_of(conversation, user, partition):
+            messages += 1
+            receipt = capture.capture(turn, keep=True)
+            while receipt.reason == SkipReason.OVERLOADED.value:
+                settle(0)
                 receipt = capture.capture(turn, keep=True)
-                while receipt.reason == SkipReason.OVERLOADED.value:
-                    settle(0)
-                    receipt = capture.capture(turn, keep=True)
-                waiting.append(receipt)
-                settle(AT_ONCE)
+            waiting.append(receipt)
+            settle(AT_ONCE)
     settle(0)
-    return Imported(files, conversations, messages, accepted, known, skipped, tuple(problems.found))
+    return Imported(len(given), conversations, messages, accepted, known, skipped, tuple(problems.found))
 
 
 # -- formats -----------------------------------------------------------------------------------------------------------
@@ -205,7 +221,7 @@ def _lines(text: str, path: Path, problems: Problems) -> Iterator[Conversation]:
     """JSON Lines: one message a line (`role`, `content`, `time`, perhaps `conversation`), or one `messages` object a
     line.
     """
-    grouped: dict[str, list[Said]] = {}
+    grouped: dict[tuple[str, bool], list[Said]] = {}
     whole: list[dict[str, Any]] = []
     readable = 0
     for number, line in enumerate(text.split("\n"), 1):
@@ -227,8 +243,8 @@ def _lines(text: str, path: Path, problems: Problems) -> Iterator[Conversation]:
         raise NotReadable(f"{path.name} is neither JSON Lines of messages, nor a messages file, nor a ChatGPT export")
 
     def conversations() -> Iterator[Conversation]:
-        for key, messages in grouped.items():
-            yield Conversation(key, tuple(messages))
+        for (key, named), messages in grouped.items():
+            yield Conversation(key, tuple(messages), named)
         yield from _openai(whole, path.stem, problems)
 
     return conversations()
@@ -244,7 +260,8 @@ def _openai(wholes: list[Any], stem: str, problems: Problems) -> Iterator[Conver
             elif said.text:
                 messages.append(said)
         if messages:
-            yield Conversation(_key(whole, stem if len(wholes) == 1 else f"{stem}-{place}"), tuple(messages))
+            key, named = _key(whole, stem if place == 1 else f"{stem}-{place}")  # the first, when others are added, too
+            yield Conversation(key, tuple(messages), named)
 
 
 def _chatgpt(wholes: list[Any], stem: str, problems: Problems) -> Iterator[Conversation]:
@@ -267,7 +284,8 @@ def _chatgpt(wholes: list[Any], stem: str, problems: Problems) -> Iterator[Conve
                     branch.append(said)
             node = entry.get("parent")
         if branch:
-            yield Conversation(_key(whole, f"{stem}-{place}"), tuple(reversed(branch)))
+            key, named = _key(whole, f"{stem}-{place}")
+            yield Conversation(key, tuple(reversed(branch)), named)
 
 
 def _chatgpt_said(message: dict[str, Any]) -> Said | None:
@@ -331,16 +349,18 @@ def _time(when: object) -> datetime | None:
     return None
 
 
-def _key(value: dict[str, Any], fallback: str) -> str:
+def _key(value: dict[str, Any], fallback: str) -> tuple[str, bool]:
+    """A conversation's key, and whether the file names it."""
     for name in ("conversation", "conversation_id", "session", "session_id", "session_key", "thread_id", "id"):
         found = value.get(name)
         if isinstance(found, str) and found.strip():
-            return found
-    return fallback
+            return found, True
+    return fallback, False
 
 
 def _turn_id(key: str, place: int, said: Said) -> str:
-    words = f"import\0{key}\0{place}\0{said.role}\0{said.text}".encode("utf-8", "surrogatepass")
+    when = "" if said.at is None else said.at.astimezone(UTC).isoformat()
+    words = f"import\0{key}\0{place}\0{when}\0{said.role}\0{said.text}".encode("utf-8", "surrogatepass")
     return f"import-{hashlib.sha256(words).hexdigest()[:32]}"
 
 

@@ -38,7 +38,7 @@ def import_(*, files: Sequence[Path], user: str | None, state_dir: Path | None, 
     """0: all of it is remembered. 1: some of it is not, or not delivered yet. 2: nothing was taken, and why."""
     settings = _settings(state_dir, user)
     try:
-        total = sum(look_over(path) for path in files)
+        total = look_over(files)
     except NotReadable as refused:
         out.usage(str(refused))
     if not total:

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from honcho_actors.capture.importer import NotReadable, Problems, import_files, read_file, turns_of
+from honcho_actors.capture.importer import NotReadable, Problems, import_files, look_over, read_file, turns_of
 from tests.support.capture_rig import Rig, stored, texts
 from tests.support.shared_faults import faults
 
@@ -128,3 +128,29 @@ def test_lines_may_name_their_conversations_and_the_same_words_twice_are_two_mes
     assert [conversation.key for conversation in found] == ["a", "b"]
     ids = [turn.turn_id for conversation in found for turn in turns_of(conversation, None, "")]
     assert len(ids) == len(set(ids)) == 8
+
+
+def test_two_files_of_one_name_are_refused_unless_they_name_their_conversation(tmp_path: Path) -> None:
+    paths = [tmp_path / folder / "chat.jsonl" for folder in "ab"]
+    for path in paths:
+        path.parent.mkdir()
+        jsonl(path)
+    assert look_over([paths[0], paths[0]]) == 2 * len(CHAT)
+    with pytest.raises(NotReadable, match="another file name"):
+        look_over(paths)
+    for day, path in enumerate(paths, 1):
+        line = {"role": "user", "content": "hi", "conversation": "ada", "time": f"2026-03-0{day}T10:00:00Z"}
+        path.write_text(json.dumps(line), "utf-8")
+    assert look_over(paths) == 2
+    said = [turn for path in paths for one in read_file(path, Problems()) for turn in turns_of(one, None, "")]
+    assert len({turn.turn_id for turn in said}) == 2
+
+
+def test_a_file_to_which_a_second_conversation_is_added_keeps_the_name_of_its_first(tmp_path: Path) -> None:
+    path = tmp_path / "talks.jsonl"
+    line = json.dumps({"messages": [{"role": "user", "content": "hi"}]})
+    keys = []
+    for lines in (1, 2):
+        path.write_text("\n".join([line] * lines), "utf-8")
+        keys.append([one.key for one in read_file(path, Problems())])
+    assert keys == [["talks"], ["talks", "talks-2"]]
