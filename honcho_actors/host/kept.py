@@ -56,6 +56,9 @@ KEEP_SECONDS: Final = 7 * 86_400.0
 MAX_KEPT: Final = 10_000
 """How long, and how many, conversations are kept."""
 
+MAX_FILE_BYTES: Final = 1024 * 1024 * 1024
+"""What the file may hold, whatever else lies in it; above, the oldest eighth of the histories leaves until it does."""
+
 _log = logging.getLogger("honcho_actors.host")
 
 
@@ -84,6 +87,7 @@ class SqliteTranscripts:
         *,
         keep_seconds: float = KEEP_SECONDS,
         most: int = MAX_KEPT,
+        most_bytes: int = MAX_FILE_BYTES,
         retry_after: float = RETRY_AFTER,
         wall: Callable[[], float] = time.time,
     ) -> None:
@@ -93,6 +97,7 @@ class SqliteTranscripts:
         self._migrations = tuple(migrations)
         self._keep_seconds = keep_seconds
         self._most = most
+        self._most_bytes = most_bytes
         self._retry_after = retry_after
         self._wall = wall
         self._waiting: deque[_Change] = deque()
@@ -262,6 +267,7 @@ class SqliteTranscripts:
             if self._batches % PRUNE_EVERY == 0:
                 self._prune(connection, now)
             self._batches += 1
+            self._shrink(connection)
             execute("COMMIT")
         except sqlite3.Error:
             with contextlib.suppress(sqlite3.Error):
@@ -285,6 +291,17 @@ class SqliteTranscripts:
             " (SELECT number FROM transcript ORDER BY saved_at DESC LIMIT -1 OFFSET ?)",
             (self._most,),
         )
+
+    def _shrink(self, connection: sqlite3.Connection) -> None:
+        """Drops the oldest for as long as the file holds more than it may. Two numbers of its header, when it does
+        not."""
+        while _held(connection) > self._most_bytes:
+            dropped = connection.execute(
+                "DELETE FROM transcript WHERE number IN (SELECT number FROM transcript ORDER BY saved_at LIMIT"
+                " (SELECT 1 + count(*) / 8 FROM transcript))"
+            ).rowcount
+            if dropped == 0:
+                return
 
     @contextlib.contextmanager
     def _guarded(self) -> Iterator[sqlite3.Connection]:
@@ -310,6 +327,14 @@ class SqliteTranscripts:
         if self._connection is not None:
             self._connection.close()
             self._connection = None
+
+
+def _held(connection: sqlite3.Connection) -> int:
+    """Bytes of the file that are in use."""
+    pages, free, size = (
+        connection.execute(f"PRAGMA {name}").fetchone()[0] for name in ("page_count", "freelist_count", "page_size")
+    )
+    return int((pages - free) * size)
 
 
 def _packed(name: str) -> str:

@@ -18,13 +18,16 @@ Value = tuple[bool, Any]
 """(True, what the call gave) or (False, the exception that it raised)."""
 
 MAX_QUEUED = 64
+"""Calls that wait at most, unless the lane is told otherwise."""
 
 
 class Lane:
     """Runs calls of one contributor, one after another, off the caller's thread."""
 
-    def __init__(self, name: str) -> None:
+    def __init__(self, name: str, most: int | None = MAX_QUEUED) -> None:
+        """`most` is None where whoever calls waits for the answer, and so bounds how many calls there are."""
         self._name = name
+        self._most = most
         self._queue: SimpleQueue[tuple[Callable[[], Any], Waiter[Value]] | None] = SimpleQueue()
         self._thread: threading.Thread | None = None
         self._lock = threading.Lock()
@@ -38,7 +41,7 @@ class Lane:
 
     def submit(self, call: Callable[[], Any]) -> Waiter[Value] | None:
         """Starts `call`; its outcome comes in the waiter. None: the lane is stuck or full."""
-        if self.stuck or self._queue.qsize() >= MAX_QUEUED:
+        if self.stuck or (self._most is not None and self._queue.qsize() >= self._most):
             return None
         outcome: Waiter[Value] = Waiter()
         self._queue.put((call, outcome))

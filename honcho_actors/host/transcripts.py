@@ -6,14 +6,15 @@ it begins anew, and its next prompt says so. One that somebody still holds is ne
 
 from __future__ import annotations
 
-import asyncio
 import json
+import os
 import threading
 import weakref
 from collections.abc import Callable, Hashable
 from typing import Any, Final, Generic, TypeVar
 
 from honcho_actors.host.history import TranscriptStore
+from honcho_actors.host.lane import Lane
 from honcho_actors.host.transcript import Conversation, Replay, Transcript
 from honcho_actors.model import SessionKey
 
@@ -21,6 +22,8 @@ MAX_OPEN: Final = 10_000
 MAX_OPEN_BYTES: Final = 64 * 1024 * 1024
 LOOK_EVERY: Final = 64
 """Conversations that are opened between two counts of the bytes."""
+READERS: Final = 4
+"""Threads on which stores are asked for whoever runs an event loop."""
 
 One = TypeVar("One", bound=Conversation)
 
@@ -46,6 +49,9 @@ class Conversations(Generic[One]):
         self._left: weakref.WeakValueDictionary[Hashable, One] = weakref.WeakValueDictionary()
         self._opened = 0
         self._clock = 0
+        self._lanes: tuple[Lane, ...] = ()
+        self._lanes_of = 0
+        """The process whose threads they are: a forked child has none of them."""
 
     def open(self, key: Hashable, owner: str = "") -> One:
         """The conversation of this key. The first call for it reads the store and may block; later ones do not.
@@ -61,10 +67,25 @@ class Conversations(Generic[One]):
         return found
 
     async def aopen(self, key: Hashable, owner: str = "") -> One:
-        """As `open`; the store is read on another thread."""
+        """As `open`; the store is read on a thread of ours, a daemon that nobody joins."""
         if key in self._open or self._store is None:
             return self.open(key, owner)
-        return await asyncio.to_thread(self.open, key, owner)
+        reading = self._reader(key).submit(lambda: self.open(key, owner))
+        assert reading is not None  # these lanes take everything
+        good, found = await reading
+        if not good:
+            raise found
+        opened: One = found
+        return opened
+
+    def _reader(self, key: Hashable) -> Lane:
+        """The same one for whoever opens the same conversation."""
+        if self._lanes_of != os.getpid():
+            with self._lock:
+                if self._lanes_of != os.getpid():
+                    self._lanes = tuple(Lane("histories", None) for _ in range(READERS))
+                    self._lanes_of = os.getpid()
+        return self._lanes[hash(key) % READERS]
 
     def close(self, key: Hashable) -> None:
         """Lets a conversation go; what is kept of it stays in the store."""

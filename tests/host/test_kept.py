@@ -192,6 +192,20 @@ def test_old_and_surplus_conversations_leave_the_file(path: Path, monkeypatch: p
     connection.close()
 
 
+def test_the_file_is_bounded_in_bytes_and_the_oldest_leave_first(path: Path) -> None:
+    now = [1_000_000.0]
+    store = SqliteTranscripts(path, most_bytes=1 << 20, wall=lambda: now[0])
+    for number in range(40):
+        now[0] += 1
+        Transcripts(store).open(str(number)).tool("x" * 50_000)
+        assert store.flush(PATIENCE)
+    left = [number for number in range(40) if store.load(f"{number}")]
+    assert left == list(range(left[0], 40))
+    assert 10 <= len(left) <= 20
+    store.close()
+    assert path.stat().st_size < 2 << 20
+
+
 def test_many_threads_leave_changes_and_none_is_lost(store: SqliteTranscripts) -> None:
     replays = Replays(store)
 

@@ -441,3 +441,4 @@ def test_on_a_loop_the_store_is_read_on_another_thread() -> None:
     assert first is second
     assert len(threads) == 1
     assert threads[0] is not threading.main_thread()
+    assert threads[0].daemon  # a thread of the loop's own executor is none, and the exit of a process waits for it
