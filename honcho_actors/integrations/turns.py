@@ -24,12 +24,14 @@ turn has to be recognised in their messages. Half an answer (a cut stream) is no
 
 from __future__ import annotations
 
-import secrets
+import os
+import random
 import threading
 import weakref
 from collections.abc import Sequence
 from dataclasses import replace
 from enum import Enum
+from itertools import count
 from types import TracebackType
 from typing import TYPE_CHECKING, Final, NamedTuple, Self
 
@@ -48,6 +50,11 @@ MAX_CONVERSATIONS: Final = 10_000
 """Conversations with such turns."""
 NOTHING: Final = Context()
 
+_ids: Final = random.Random()
+"""Makes the ids of turns: a call to the system for each would give the interpreter away, in the middle of a turn."""
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_ids.seed)
+
 Place = tuple[int, bytes]
 """How many user messages stand before one, and the digest of its words."""
 
@@ -63,6 +70,7 @@ class _Stage(Enum):
     OPEN = 1
     UNANSWERED = 2
     ANSWERED = 3
+    FORGOTTEN = 4
 
 
 class OpenTurn:
@@ -73,6 +81,7 @@ class OpenTurn:
         "_block",
         "_lock",
         "_prompt",
+        "_ready",
         "_stage",
         "_turns",
         "_words",
@@ -96,10 +105,12 @@ class OpenTurn:
         self._lock = threading.Lock()
         self._block = ""
         self._at: Place | None = None
+        self._ready: tuple[tuple[str, ...], int, tuple[str, ...]] | None = None
+        """The messages that were met a moment ago, the first one's place, and what stands beside each."""
         self.request = request
         self.talk = talk
         """Where it belongs; None for a turn without identity."""
-        self.turn_id = turn_id or secrets.token_hex(16)
+        self.turn_id = turn_id or f"{_ids.getrandbits(128):032x}"
         self.asked = False
         """Whether memory has answered."""
         self.context: Context = NOTHING
@@ -138,13 +149,12 @@ class OpenTurn:
         (it begins with a blank line), "" for none. The first call settles which of them is this turn's. `first`: the
         place of the first of them, where what was said before is not sent again."""
         talk = self.talk
-        if talk is None or not said:
+        if talk is None or not said or self._stage is _Stage.FORGOTTEN:
             return ("",) * len(said)
-        places = [(number, digest_of(text)) for number, text in enumerate(said, first)]
-        if self._at is None:
-            self._settle(talk, places)
-        get = self._turns.replays.get
-        return tuple([get(talk, *place) or "" for place in places])
+        ready, self._ready = self._ready, None
+        if ready is not None and ready[1] == first and ready[0] == tuple(said):
+            return ready[2]
+        return self._beside(talk, _places(said, first))
 
     def finish(self, answer: str | None) -> Receipt | None:
         """The turn is over. A blank answer is none. Captures what was not captured yet, and gives its receipt; None
@@ -155,10 +165,11 @@ class OpenTurn:
         text = answer if isinstance(answer, str) and answer.strip() else None
         with self._lock:
             before = self._stage
-            if before is _Stage.ANSWERED or (text is None and before is _Stage.UNANSWERED):
+            if before in _ENDED or (text is None and before is _Stage.UNANSWERED):
                 return self.receipt
             self._stage = _Stage.UNANSWERED if text is None else _Stage.ANSWERED
             prompt, self._prompt = self._prompt, ()
+            self._ready = None
         if text is None and not prompt:
             return self.receipt
         if text is not None:
@@ -216,12 +227,33 @@ class OpenTurn:
             self.system, self._block = prompt.system, prompt.added
             self.asked = True
 
+    def _met(self, said: Sequence[str], first: int, places: Sequence[Place]) -> None:
+        """These messages are about to be sent; `beside` is asked about them next."""
+        if self.talk is not None and places and self._stage is not _Stage.FORGOTTEN:
+            self._ready = (tuple(said), first, self._beside(self.talk, places))
+
+    def _beside(self, talk: Talk, places: Sequence[Place]) -> tuple[str, ...]:
+        if self._at is None:
+            self._settle(talk, places)
+        get = self._turns.replays.open(talk).get
+        return tuple([get(*place) or "" for place in places])
+
+    def _forgotten(self) -> None:
+        """Its person is forgotten: it is over, nothing of it is captured, and it holds nothing of them."""
+        with self._lock:
+            self._stage, self.asked = _Stage.FORGOTTEN, True
+            self._prompt, self._ready, self._block, self.system = (), None, "", ""
+            self.context = NOTHING
+
     def _settle(self, talk: Talk, places: Sequence[Place]) -> None:
         """Finds this turn's message: the newest that holds its words, else the newest. The block that holds is the
         ledger's, where another turn stood at the same place with the same words."""
         at = next((place for place in reversed(places) if place[1] == self._words), places[-1])
         self._at = at
         self._block = self._turns.replays.keep(talk, *at, self._block)
+
+
+_ENDED: Final = frozenset({_Stage.ANSWERED, _Stage.FORGOTTEN})
 
 
 class Turns:
@@ -244,6 +276,7 @@ class Turns:
         self._budget = budget
         self._require_user = require_user
         self._open: dict[Talk, _Held] = {}
+        self._clock = count(1)
         memory.companion("every turns", _Every).join(self)
 
     @classmethod
@@ -290,11 +323,11 @@ class Turns:
         the model's last words, so that the others are new; `first`: the place of the first of them. The same words
         after an answer are a new turn, unless `turn_id` or `again` (a call is repeated) says that it is the same.
         """
-        turn = self._joined(request, said, since, first, turn_id, again)
+        turn, places = self._joined(request, said, since, first, turn_id, again)
         if turn.talk is not None:
             if not turn.asked:
                 self._ask(turn)
-            turn.beside(said, first)
+            turn._met(said, first, places)
         return turn
 
     async def ameet(
@@ -308,11 +341,11 @@ class Turns:
         again: bool = False,
     ) -> OpenTurn:
         """As `meet`, suspending the task."""
-        turn = self._joined(request, said, since, first, turn_id, again)
+        turn, places = self._joined(request, said, since, first, turn_id, again)
         if turn.talk is not None:
             if not turn.asked:
                 await self._aask(turn)
-            turn.beside(said, first)
+            turn._met(said, first, places)
         return turn
 
     # -- the end -------------------------------------------------------------------------------------------------------
@@ -320,7 +353,10 @@ class Turns:
     def forget(self, peer: str) -> None:
         """Nothing of this person (remote peer) is held here any more; their open turns are over, uncaptured."""
         for talk in [one for one in list(self._open) if one.session.user == peer]:
-            self._open.pop(talk, None)
+            held = self._open.pop(talk, None)
+            if held is not None:
+                for turn in held.left():
+                    turn._forgotten()
         self.replays.forget(peer)
 
     def close(self) -> None:
@@ -367,37 +403,38 @@ class Turns:
 
     def _joined(
         self, request: TurnRequest, said: Sequence[str], since: int, first: int, turn_id: str | None, again: bool
-    ) -> OpenTurn:
-        """The turn that these messages belong to: the one at their place that has no answer yet, or a new one."""
-        turn = self._new(request, (), turn_id)
-        talk = turn.talk
+    ) -> tuple[OpenTurn, Sequence[Place]]:
+        """The turn that these messages belong to: the one at their place that has no answer yet, or a new one; and the
+        places of the messages."""
+        talk = self.talk(request)
         if talk is None:
-            return turn
+            return self._new(request, (), turn_id), ()
         held = self._held(talk)
-        places = [(number, digest_of(text)) for number, text in enumerate(said, first)]
+        places = _places(said, first)
         with held.lock:
             found = held.newest() if not places else held.turns.get(places[-1])
             if found is not None and (again or not found.answered) and turn_id in (None, found.turn_id):
-                return found
-            if places:
-                self._fill_in(turn, said, places, since)
+                return found, places
+            turn = OpenTurn(self, request, talk, (), turn_id)
+            self._fill_in(turn, talk, said, places, since)
             others = held.begin(places[-1] if places else turn.turn_id, turn)
         for other in others:
             other.finish(None)
-        return turn
+        return turn, places
 
-    def _fill_in(self, turn: OpenTurn, said: Sequence[str], places: Sequence[Place], since: int) -> None:
+    def _fill_in(self, turn: OpenTurn, talk: Talk, said: Sequence[str], places: Sequence[Place], since: int) -> None:
         """What is new in these messages: those since the model's last words that were not met before, the last one in
         any case. Where the model goes on after its own words, nothing is new."""
-        talk, last = turn.talk, len(said) - 1
+        last = len(said) - 1
         if since > last:
-            turn._at = places[-1]
+            turn.request = replace(turn.request, query="")
+            turn._at = places[-1] if places else None
             return
-        get, keep = self.replays.get, self.replays.keep
-        fresh = [number for number in range(since, last) if get(talk, *places[number]) is None]
+        ledger = self.replays.open(talk)
+        fresh = [number for number in range(since, last) if ledger.get(*places[number]) is None]
         for number in fresh:
-            keep(talk, *places[number], "")
-        turn._say(tuple(said[number] for number in (*fresh, last)))
+            ledger.keep(*places[number], "")
+        turn._say(tuple([said[number] for number in (*fresh, last)]))
 
     def _began(self, turn: OpenTurn, talk: Talk) -> None:
         """The conversation goes on with this turn: any other of it that is open is over."""
@@ -413,11 +450,13 @@ class Turns:
             if len(self._open) >= MAX_CONVERSATIONS:
                 self._forget_some()
             held = self._open.setdefault(talk, _Held())
+        held.used = next(self._clock)
         return held
 
     def _forget_some(self) -> None:
-        """Drops the conversations that began first; what is still open in them is over."""
-        for talk in list(self._open)[: max(1, MAX_CONVERSATIONS // 16)]:
+        """Drops the conversations that were used least recently; what is still open in them is over."""
+        order = sorted(self._open.items(), key=lambda one: one[1].used)
+        for talk, _ in order[: max(1, MAX_CONVERSATIONS // 16)]:
             gone = self._open.pop(talk, None)
             if gone is not None:
                 gone.end()
@@ -447,9 +486,11 @@ class _Every:
 class _Held:
     """The turns of one conversation that have no answer yet. The lock is this conversation's own."""
 
-    __slots__ = ("lock", "turns")
+    __slots__ = ("lock", "turns", "used")
 
     def __init__(self) -> None:
+        self.used = 0
+        """When it was used last, as `Turns` counts."""
         self.lock = threading.Lock()
         self.turns: dict[Place | str, OpenTurn] = {}
 
@@ -468,9 +509,17 @@ class _Held:
             del self.turns[key]
         return [other for other in others if not other.over]
 
-    def end(self) -> None:
+    def left(self) -> list[OpenTurn]:
+        """Its turns, which are no longer held."""
         with self.lock:
             turns = list(self.turns.values())
             self.turns.clear()
-        for turn in turns:
+        return turns
+
+    def end(self) -> None:
+        for turn in self.left():
             turn.finish(None)
+
+
+def _places(said: Sequence[str], first: int) -> list[Place]:
+    return [(number, digest_of(text)) for number, text in enumerate(said, first)]

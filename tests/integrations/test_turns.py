@@ -80,6 +80,17 @@ class TestOneTurn:
         assert home.said("s") == [Held("ann", "one", True)]
         assert home.said("t") == [Held("bob", "two", True)]
 
+    def test_above_the_bound_the_conversations_that_were_used_least_recently_end(
+        self, home: House, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr("honcho_actors.integrations.turns.MAX_CONVERSATIONS", 3)
+        turns = Turns(home.memory)
+        requests = [TurnRequest(session_key=f"s{number}", user="ann") for number in range(4)]
+        first, second, third = (turns.meet(one, ["hello"], 0) for one in requests[:3])
+        assert turns.meet(requests[0], ["hello"], 0) is first
+        turns.meet(requests[3], ["hello"], 0)
+        assert (first.over, second.over, third.over) == (False, True, False)
+
     def test_the_shared_turns_of_a_runtime_end_before_it_drains(self, tmp_path: Path) -> None:
         with house(tmp_path) as home:
             turns = Turns.of(home.memory)
@@ -272,6 +283,18 @@ class TestReplay:
         mark = turns.replays.mark(turn.talk)
         assert home.memory.forget("ann").done
         assert turns.replays.mark(turn.talk) != mark
+
+    def test_a_turn_that_is_open_when_its_person_is_forgotten_gives_nothing_and_captures_nothing(
+        self, home: House
+    ) -> None:
+        turns = Turns(home.memory)
+        turn, met = turns.begin(ASK, "one"), turns.meet(TurnRequest(session_key="t", user="ann"), ["two"], 0)
+        assert ANN in turn.system
+        assert home.memory.forget("ann").done
+        for one, said in ((turn, "one"), (met, "two")):
+            assert one.finish("At the ribs.") is None
+            assert (one.over, one.answered, one.system, one.beside([said])) == (True, False, "", ("",))
+        assert home.said("s") == home.said("t") == []
 
     def test_who_is_forgotten_is_forgotten_in_every_ledger_of_the_runtime_and_nobody_else(self, home: House) -> None:
         with (

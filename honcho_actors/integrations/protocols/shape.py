@@ -81,6 +81,8 @@ class Protocol:
 
 def part(holder: Any, name: str) -> Any:
     """A field of plain data or of an SDK's object; None when it has none."""
+    if type(holder) is dict:
+        return holder.get(name)
     return holder.get(name) if isinstance(holder, Mapping) else getattr(holder, name, None)
 
 
