@@ -19,6 +19,7 @@ from typing import Any, Final, Protocol, runtime_checkable
 from honcho_actors.host.crew import Crew
 from honcho_actors.host.fusion import fused
 from honcho_actors.host.lane import Lane
+from honcho_actors.host.members import placed, without
 from honcho_actors.host.registry import OutcomeState, _await, _running_loop, _seconds, _wait
 from honcho_actors.model import EMPTY, Document, Turn
 from honcho_actors.privacy import fence
@@ -179,22 +180,11 @@ class MemoryProviders:
         seconds = _seconds(getattr(provider, "timeout", None) if timeout is None else timeout, DEFAULT_TIMEOUT)
         quick = getattr(provider, "inline", False) is True if inline is None else inline
         new = _Registered(name, provider, known, seconds, quick, enabled is True)
-        members = list(self._members)
-        for position, one in enumerate(members):
-            if one.name == name:
-                members[position] = new
-                one.lane.close()
-                break
-        else:
-            members.append(new)
-        self._members = tuple(members)
+        self._members = placed(self._members, new)
 
     def unregister(self, name: str) -> None:
         """Takes a provider out; no error when there is none."""
-        for one in self._members:
-            if one.name == name:
-                one.lane.close()
-        self._members = tuple(one for one in self._members if one.name != name)
+        self._members = without(self._members, name)
 
     @property
     def names(self) -> tuple[str, ...]:

@@ -16,6 +16,7 @@ from enum import StrEnum
 from typing import Any
 
 from honcho_actors.host.lane import Lane
+from honcho_actors.host.members import placed, without
 from honcho_actors.host.plan import Contributor, Plan
 from honcho_actors.host.sections import MAX_BYTES, MAX_SECTIONS, taken
 from honcho_actors.model import Context, Placement, Reason, Section, TurnRequest
@@ -137,22 +138,11 @@ class ContextRegistry:
         """Adds a contributor, or replaces the one of this name in its place. `inline`: its `plan` and `run` never
         block."""
         new = _Registered(name, contributor, inline)
-        members = list(self._members)
-        for position, one in enumerate(members):
-            if one.name == name:
-                members[position] = new
-                one.lane.close()
-                break
-        else:
-            members.append(new)
-        self._members = tuple(members)
+        self._members = placed(self._members, new)
 
     def unregister(self, name: str) -> None:
         """Takes a contributor out; no error when there is none."""
-        for one in self._members:
-            if one.name == name:
-                one.lane.close()
-        self._members = tuple(one for one in self._members if one.name != name)
+        self._members = without(self._members, name)
 
     @property
     def names(self) -> tuple[str, ...]:
