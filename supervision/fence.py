@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import itertools
-from _thread import get_ident
+from _thread import allocate_lock, get_ident
 from collections.abc import Callable
 from typing import Any
 
@@ -24,44 +24,59 @@ class Fence:
     """
 
     def __init__(self) -> None:
+        self.dropped = 0
+        self._drops = itertools.count(1)
+        self.forget()
+
+    def forget(self) -> None:
+        """In a forked child: none of the abandoned is here, and the system gives their numbers to new threads."""
         self.active = False
+        self._lock = allocate_lock()  # `active` is told from both tables
         self._threads: dict[int, Callable[[], object]] = {}
         self._tasks: dict[asyncio.Task[Any], Callable[[], object]] = {}
-        self._drops = itertools.count(1)
-        self.dropped = 0
+        self._telling: set[int] = set()
 
     def shut_thread(self, ident: int, tell: Callable[[], object]) -> None:
         """Refuse from now on what the thread `ident` sends; `tell()` at each refusal."""
-        self._threads[ident] = tell
-        self.active = True
+        with self._lock:
+            self._threads[ident] = tell
+            self.active = True
 
     def shut_task(self, task: asyncio.Task[Any], tell: Callable[[], object]) -> None:
         """Refuse from now on what `task` sends; `tell()` at each refusal."""
-        self._tasks[task] = tell
-        self.active = True
+        with self._lock:
+            self._tasks[task] = tell
+            self.active = True
 
     def open_thread(self, ident: int) -> None:
         """The thread has ended; the system may give its number to another."""
-        self._threads.pop(ident, None)
-        self.active = bool(self._threads or self._tasks)
+        with self._lock:
+            self._threads.pop(ident, None)
+            self.active = bool(self._threads or self._tasks)
 
     def open_task(self, task: asyncio.Task[Any]) -> None:
         """The task has ended."""
-        self._tasks.pop(task, None)
-        self.active = bool(self._threads or self._tasks)
+        with self._lock:
+            self._tasks.pop(task, None)
+            self.active = bool(self._threads or self._tasks)
 
     def refuses(self) -> bool:
         """True when the caller is an abandoned actor; what it does is then counted and dropped. Ask only while
         `active`.
         """
-        tell = self._threads.get(get_ident())
+        ident = get_ident()
+        tell = self._threads.get(ident)
         if tell is None and self._tasks and running_loop() is not None:
             task = asyncio.current_task()
             tell = None if task is None else self._tasks.get(task)
-        if tell is None:
+        if tell is None or ident in self._telling:  # what an observer does about it is the observer's
             return False
         self.dropped = next(self._drops)
-        tell()
+        self._telling.add(ident)
+        try:
+            tell()
+        finally:
+            self._telling.discard(ident)
         return True
 
 

@@ -298,6 +298,7 @@ class LoopRuntime:
 
     def forget(self) -> None:
         """In a forked child: the thread is not here."""
+        self._lock = threading.Lock()
         place, self._place = self._place, None
         if place is not None:
             place.dead = True

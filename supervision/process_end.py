@@ -12,9 +12,9 @@ import logging
 import os
 import threading
 import weakref
-from _thread import allocate_lock
 from typing import TYPE_CHECKING, Any
 
+from supervision.fence import fence
 from supervision.logged import unsaid
 from supervision.reasons import Killed
 
@@ -56,7 +56,6 @@ def end_lives(host: Host) -> None:
     reason = Killed("forked")
     lives = list(host.lives)
     for life in lives:
-        life.lock = allocate_lock()  # another thread may have held it in the moment of the fork
         life.closed = True
     for life in lives:
         life.finish(reason)
@@ -77,6 +76,9 @@ def _in_child() -> None:
     _lock = threading.Lock()
     runtimes = list(_runtimes)
     _runtimes.clear()
+    fence.forget()
+    for runtime in runtimes:  # all of them first: an actor of one is watched by another's
+        runtime.unlock()
     for runtime in runtimes:
         try:
             runtime.forked()

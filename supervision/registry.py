@@ -22,6 +22,10 @@ class Registry:
         self._names: dict[str, Any] = {}
         self._lock = Lock()
 
+    def unlock(self) -> None:
+        """In a forked child: whoever held the lock is not here to give it back."""
+        self._lock = Lock()
+
     def __len__(self) -> int:
         return len(self._names)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from _thread import allocate_lock
 from collections.abc import Callable
 from contextvars import Context
 from typing import Any, Self
@@ -135,6 +136,15 @@ class ThreadRuntime(Host):
         """At exit: end the event loop, before the interpreter takes its thread away."""
         self.closing = True
         self.loop.stop(timeout)
+
+    def unlock(self) -> None:
+        """In a forked child: whoever held a lock of ours is not here to give it back."""
+        global _default_lock
+        _default_lock = threading.Lock()
+        self.registry.unlock()
+        self.timers.unlock()
+        for life in list(self.lives):
+            life.lock = allocate_lock()
 
     def forked(self) -> None:
         """In a forked child: none of the threads is here, so every actor has ended."""

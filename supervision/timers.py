@@ -149,6 +149,10 @@ class Timers:
             if run is not None:
                 guarded("a timer", run)
 
+    def unlock(self) -> None:
+        """In a forked child: whoever held the lock is not here to give it back."""
+        self._lock = Lock()
+
     def clear(self) -> None:
         """Drop every timer."""
         with self._lock:

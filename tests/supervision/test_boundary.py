@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 from typing import Any
 
 import pytest
 
 from supervision import (
     ChildSpec,
+    LateResult,
     Normal,
     Observer,
     Simulator,
@@ -20,6 +22,7 @@ from supervision import (
     Waiter,
     monitor,
 )
+from tests.supervision.conftest import eventually
 
 SECONDS = 20.0
 
@@ -65,6 +68,36 @@ def test_a_callback_that_raises_SystemExit_keeps_no_reader_waiting_on_a_thread_o
 
 async def _of(waiter: Waiter[str]) -> str:
     return await waiter
+
+
+def test_an_observer_may_tell_somebody_what_it_hears_of_an_abandoned_thread_and_hears_it_once() -> None:
+    heard: list[Any] = []
+
+    class Telling(Observer):
+        def observe(self, event: Any) -> None:
+            if isinstance(event, LateResult):
+                sink.tell(event)
+
+    class Sink(ThreadActor):
+        def on_receive(self, message: Any) -> None:
+            heard.append(message)
+
+    class Hung(ThreadActor):
+        def on_receive(self, message: Any) -> None:
+            entered.set()
+            gate.wait(60)
+            sink.cast("late")
+
+    gate, entered = threading.Event(), threading.Event()
+    with ThreadRuntime(Telling()) as runtime:
+        sink, hung = runtime.spawn(Sink), runtime.spawn(Hung)
+        hung.tell("hang")
+        assert entered.wait(SECONDS)
+        hung.kill()
+        gate.set()
+        eventually(lambda: runtime.abandoned_count == 0, SECONDS)
+        sink.ask("in time", timeout=SECONDS)
+    assert heard == [LateResult(hung.label), "in time"]
 
 
 class Leaving(Observer):

@@ -15,12 +15,14 @@ from typing import Any
 
 import pytest
 
+import supervision.fence
 import supervision.life
 import supervision.oneshot
 from supervision import Killed, ManualClock, NoProc, Normal, Shutdown, Waiter, monitor
 from supervision._asyncio import WakefulLoop
 from supervision._process import Ref, Reply
 from supervision.birth import Birth, Handshake
+from supervision.fence import Fence
 from supervision.life import TaskLife, ThreadLife
 from supervision.oneshot import OneShot
 from supervision.task_actor import TaskActor, _loop
@@ -35,7 +37,7 @@ MORE = int(os.environ.get("INTERLEAVE_MORE", "0"))
 
 @pytest.fixture(autouse=True)
 def locks() -> Iterator[None]:
-    with step_locks([supervision.life, supervision.oneshot]):
+    with step_locks([supervision.life, supervision.oneshot, supervision.fence]):
         yield
 
 
@@ -234,6 +236,22 @@ def test_a_waiter_that_is_bound_while_the_actor_ends_is_resolved() -> None:
         return [lambda: waiter.bind(life.ref, lambda down: "down"), lambda: life.finish(Normal())], check
 
     assert Interleavings("supervision/waiter.py", "supervision/life.py", preemptions=1 + MORE).explore(build) > 8
+
+
+# --- fence
+
+
+def test_a_fence_stays_shut_for_one_while_it_is_opened_for_another() -> None:
+    def build() -> Any:
+        fence = Fence()
+        fence.shut_thread(1, list)
+
+        def check() -> None:
+            assert fence.active, "what the abandoned sends is no longer refused"
+
+        return [lambda: fence.shut_thread(2, list), lambda: fence.open_thread(1)], check
+
+    assert Interleavings("supervision/fence.py", preemptions=1, opcodes=True).explore(build) > 8
 
 
 # --- timer

@@ -118,6 +118,49 @@ def test_a_forked_child_gets_NoProc_and_can_have_a_runtime_of_its_own() -> None:
     assert "the parent lives on" in output
 
 
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork on this system")
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+def test_a_child_is_held_up_by_no_lock_and_no_fence_of_threads_that_stayed_in_the_parent() -> None:
+    code, _, output = run(
+        """
+        import warnings
+        warnings.simplefilter("ignore", DeprecationWarning)
+        t = rt.spawn(T)
+        rt.registry.register("name", t)
+        for _ in range(4):  # the numbers of such threads are given again in the child
+            hung = rt.spawn(T)
+            entered = threading.Event()
+            hung.tell(lambda: entered.set() or time.sleep(600))
+            entered.wait(); hung.kill()
+        holds, forked = threading.Event(), threading.Event()
+        def hold():  # as a thread that lost the processor in the middle of it
+            with rt.registry._lock, rt.timers._lock, rt.loop._lock, supervision.runtime._default_lock:
+                with supervision.fence.fence._lock, t.life.lock:
+                    holds.set(); forked.wait()
+        import supervision.runtime
+        threading.Thread(target=hold, daemon=True).start()
+        holds.wait()
+        pid = os.fork()
+        if pid == 0:
+            import signal
+            signal.alarm(15)
+            said = [str(t.is_alive()), str(rt.registry.whereis("name")), T.start().ask("default")]
+            rt.timers.call_after(1, print).cancel()
+            with ThreadRuntime() as own:
+                sink = own.spawn(T)
+                asked = [own.spawn(T).ask(lambda: sink.ask("heard")) for _ in range(8)]
+            print(" ".join(said), set(asked), flush=True)
+            os._exit(0)
+        _, status = os.waitpid(pid, 0)
+        forked.set()
+        assert status == 0, status
+        assert t.ask("parent") == "parent"
+        """
+    )
+    assert code == 0, output
+    assert "False None default {'heard'}" in output
+
+
 def test_a_hosts_own_actors_and_a_second_runtime_live_through_every_ending_of_ours() -> None:
     code, _, output = run(
         """
