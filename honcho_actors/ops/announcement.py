@@ -34,6 +34,20 @@ def withdraw(path: Path, token: str) -> None:
             path.unlink()
 
 
+def stands(state_dir: Path) -> bool:
+    """Whether somebody who may still live is announced there: a second process may have come, and have gone again."""
+    found = find(state_dir)
+    if found is None:
+        return False
+    try:
+        os.kill(found[2], 0)
+    except (ProcessLookupError, OverflowError):
+        return False
+    except OSError:
+        return True  # it lives, and is somebody else's
+    return True
+
+
 def find(state_dir: Path) -> tuple[str, str, int] | None:
     """(url, token, pid) of the process that runs on this state directory; None when none has said so."""
     try:

@@ -23,7 +23,7 @@ from typing import Any, Final
 from honcho_actors.metrics import Meters
 from honcho_actors.ops import access, exposition
 from honcho_actors.ops.access import Access
-from honcho_actors.ops.announcement import announce, withdraw
+from honcho_actors.ops.announcement import announce, stands, withdraw
 from honcho_actors.ops.overview import SESSIONS_SHOWN, Watch
 from honcho_actors.ops.page import page
 from honcho_actors.ops.wire import Answer, Asked, Door, Refuse
@@ -34,7 +34,8 @@ PASSES = 6
 """Passes of the loop in which connections that were just accepted come up, are refused and are closed."""
 
 LOOK_EVERY: Final = 5.0
-"""Seconds between two looks at the counters, for the last hour that the page shows."""
+"""Seconds between two looks: at the counters, for the last hour that the page shows, and at the announcement, which a
+second process on the same state directory takes over and away with it."""
 
 _log = logging.getLogger("honcho_actors.ops")
 
@@ -113,6 +114,9 @@ class AdminEndpoint(TaskActor):
     def on_receive(self, message: object) -> None:
         if isinstance(message, Look):
             self._watch.look()
+            url, file = self._board.admin_url, self._file
+            if url is not None and file is not None and not stands(file.parent):
+                self._announced(file.parent, url)
             self.send_after(LOOK_EVERY, message)
 
     async def on_stop(self, reason: object) -> None:

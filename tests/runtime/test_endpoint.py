@@ -16,7 +16,7 @@ import pytest
 
 from honcho_actors.metrics import Meters
 from honcho_actors.ops.announcement import find
-from honcho_actors.ops.endpoint import AdminEndpoint, Board
+from honcho_actors.ops.endpoint import AdminEndpoint, Board, Look
 from honcho_actors.ops.wire import Answer, Asked, Door, Refuse
 from honcho_actors.settings import Settings, SettingsCell
 from supervision import Ref, ThreadRuntime
@@ -80,6 +80,24 @@ def test_another_process_s_announcement_is_left_alone(runtime: ThreadRuntime, tm
     path.write_text(json.dumps({"url": "http://127.0.0.1:1", "token": "other", "pid": 1}))
     actor.stop()
     assert find(tmp_path / "state") == ("http://127.0.0.1:1", "other", 1)
+
+
+def test_after_another_process_has_come_and_gone_it_is_found_again(runtime: ThreadRuntime, tmp_path: Path) -> None:
+    """As after a `chat` beside a `serve` on the same state directory."""
+    actor = run(runtime, board(tmp_path))
+    path = tmp_path / "state" / "admin.json"
+    ours = find(tmp_path / "state")
+    other = {"url": "http://127.0.0.1:1", "token": "other"}
+    path.unlink()  # it took the file over, and away with it
+    actor.ask(Look(), timeout=20.0)
+    assert find(tmp_path / "state") == ours
+    path.write_text(json.dumps({**other, "pid": 2**30}))  # it was killed
+    actor.ask(Look(), timeout=20.0)
+    assert find(tmp_path / "state") == ours
+    path.write_text(json.dumps({**other, "pid": 1}))  # it lives
+    actor.ask(Look(), timeout=20.0)
+    assert find(tmp_path / "state") == ("http://127.0.0.1:1", "other", 1)
+    actor.stop()
 
 
 def test_a_foreign_host_name_is_refused_before_its_token_is_looked_at(runtime: ThreadRuntime, tmp_path: Path) -> None:
