@@ -122,6 +122,20 @@ class Reply(OneShot, pykka.Future[T], Generic[T]):
             self.fail(harmless(error, "the function of a derived reply raised"))
 
 
+def _standing_for(future: pykka.Future[Any]) -> Reply[Any]:
+    reply: Reply[Any] = Reply()
+
+    def pass_on() -> None:
+        good, value = reply._outcome
+        if good:
+            future.set(value)
+        else:
+            future.set_exception((type(value), value, value.__traceback__))
+
+    reply.subscribe(pass_on)
+    return reply
+
+
 class _Inbox:
     """Pykka's inbox protocol over a life."""
 
@@ -131,7 +145,10 @@ class _Inbox:
         self._life = life
 
     def put(self, envelope: Envelope[Any], /) -> None:
-        self._life.put(envelope.message, envelope.reply_to)
+        reply = envelope.reply_to
+        if reply is not None and type(reply) is not Reply:  # a future of Pykka's own: it gets what ours gets
+            reply = _standing_for(reply)
+        self._life.put(envelope.message, reply)
 
     def get(self) -> Envelope[Any]:
         raise TypeError("only the actor itself reads its mailbox")

@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 from typing import Any
 
-from supervision._process import Process, Reply
+from supervision._process import Process
 from supervision.errors import Stuck, harmless
 from supervision.life import Life
 from supervision.logged import unsaid
@@ -67,11 +67,3 @@ def strip(error: BaseException | None) -> None:
             return
         error.__traceback__ = None
         error = error.__cause__ or error.__context__
-
-
-def answer(reply: Any, result: Any) -> None:
-    """Give a result to an asker that came through Pykka's own protocol or ours."""
-    if isinstance(reply, Reply):
-        reply.succeed(result)
-    else:
-        reply.set(result)

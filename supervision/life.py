@@ -106,7 +106,7 @@ class Life:
     def refuse(self, item: tuple[Any, Any]) -> None:
         """Answer the asker of `item`, if there is one, that nobody is here."""
         reply = item[1]
-        if reply is not None and reply is not item and hasattr(reply, "fail"):
+        if hasattr(reply, "fail"):  # and is not the guard of a `Down` or of a timer
             reply.fail(NoProc(f"{self.label} ended before it handled the message"))
 
     def depth(self) -> int:

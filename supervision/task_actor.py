@@ -12,12 +12,10 @@ from typing import Any, ClassVar
 
 from supervision._process import SPECIAL, Process, Reply
 from supervision.birth import Birth, Handshake
-from supervision.endings import answer, crash, failed, hook_failed
+from supervision.endings import crash, failed, hook_failed
 from supervision.life import TaskLife
-from supervision.monitor import MonitorRef
 from supervision.reasons import Crashed, Normal, Reason
 from supervision.thread_actor import settle_start
-from supervision.timers import Token
 
 __all__ = ["TaskActor", "run_task"]
 
@@ -95,15 +93,14 @@ async def _loop(actor: Process, life: TaskLife) -> Reason:
         except IndexError:  # emptied by whoever closed it
             continue
         if reply is not None:
-            kind = type(reply)
-            if kind is Reply:
+            if type(reply) is Reply:
                 life.current = reply
                 if life.closed:
                     life.refuse(item)
                     return Normal()
-            elif kind is MonitorRef or kind is Token:
-                if reply.cancelled:
-                    continue
+            elif reply.cancelled:  # the guard of a `Down` or of a timer that was taken back
+                continue
+            else:
                 reply = None
         if life.watchdog is not None:
             life.turn_began = life.host.clock.now()
@@ -120,10 +117,7 @@ async def _loop(actor: Process, life: TaskLife) -> Reason:
                 return reason
         else:
             if reply is not None:
-                if type(reply) is Reply:
-                    reply.settle((True, result))
-                else:
-                    answer(reply, result)
+                reply.settle((True, result))
         finally:
             life.turn_began = None
             life.current = None

@@ -10,12 +10,10 @@ from typing import Any, ClassVar
 
 from supervision._process import SPECIAL, Process, Reply, started
 from supervision.birth import Birth, Handshake
-from supervision.endings import answer, crash, failed, hook_failed
+from supervision.endings import crash, failed, hook_failed
 from supervision.life import WAKE, Life, ThreadLife
-from supervision.monitor import MonitorRef
 from supervision.reasons import Crashed, Normal, Reason
 from supervision.spec import IGNORE
-from supervision.timers import Token
 
 __all__ = ["ThreadActor", "run_thread"]
 
@@ -93,15 +91,14 @@ def turn(actor: Process, life: Life, item: tuple[Any, Any]) -> Reason | None:
     """Handle one message. The result is the reason to end, or None to live on."""
     message, reply = item
     if reply is not None:
-        kind = type(reply)
-        if kind is Reply:
+        if type(reply) is Reply:
             life.current = reply
             if life.closed:  # killed between taking the message and saying so
                 life.refuse(item)
                 return Normal()
-        elif kind is MonitorRef or kind is Token:
-            if reply.cancelled:
-                return None
+        elif reply.cancelled:  # the guard of a `Down` or of a timer that was taken back
+            return None
+        else:
             reply = None
     if life.watchdog is not None:
         _turn_begins(life)
@@ -114,10 +111,7 @@ def turn(actor: Process, life: Life, item: tuple[Any, Any]) -> Reason | None:
         life.turn_began = None
         life.current = None
     if reply is not None:
-        if type(reply) is Reply:
-            reply.settle((True, result))
-        else:
-            answer(reply, result)
+        reply.settle((True, result))
     return life.stopping
 
 

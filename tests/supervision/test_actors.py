@@ -13,6 +13,7 @@ from typing import Any, ClassVar
 
 import pykka
 import pytest
+from pykka._envelope import Envelope
 
 from supervision import (
     BRUTAL_KILL,
@@ -202,11 +203,20 @@ def test_pykkas_proxies_work_and_pykkas_registry_knows_nothing_of_us(rt: ThreadR
     assert isinstance(ref, pykka.ActorRef)
     assert issubclass(cls, pykka.Actor)
     assert ref.actor_inbox.empty()
+    for message in ("hello", ["unhashable"]):
+        theirs: Any = pykka.ThreadingFuture()
+        ref.actor_inbox.put(Envelope(message, reply_to=theirs))
+        assert theirs.get(timeout=30) == message
     pykka.ActorRegistry.stop_all()
     assert ref.ask("alive", timeout=30) == "alive"
     assert not ref.actor_stopped.is_set()
     ref.stop()
     assert ref.actor_stopped.wait(30)
+
+    theirs = pykka.ThreadingFuture()
+    rt.spawn(cls).actor_inbox.put(Envelope(lambda me: 1 / 0, reply_to=theirs))
+    with pytest.raises(ZeroDivisionError):
+        theirs.get(timeout=30)
 
 
 @BOTH
