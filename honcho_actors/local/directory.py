@@ -210,17 +210,20 @@ def check_peer_names(names: list[str]) -> None:
 
 
 def join(db: Connection, session: Row, members: Mapping[str, Mapping[str, Any]]) -> None:
-    """Adds members; one that is a member already keeps its stored observation flags."""
+    """Adds members; one that is a member already keeps its stored observation flags, one that had left takes the new
+    ones."""
     check_peer_names(list(members))
     stamp = now_us()
     for peer, flags in members.items():
         ensure_peer(db, session["workspace"], peer)
         db.execute(
-            "INSERT INTO members VALUES(?, ?, ?, ?, ?) ON CONFLICT DO NOTHING",
+            "INSERT INTO members VALUES(?, ?, ?, ?, ?, NULL) ON CONFLICT DO UPDATE SET "
+            "observe_me = excluded.observe_me, observe_others = excluded.observe_others, "
+            "joined_at = excluded.joined_at, left_at = NULL WHERE left_at IS NOT NULL",
             (session["pk"], peer, flags.get("observe_me"), flags.get("observe_others"), stamp),
         )
     observers = db.execute(
-        "SELECT count(*) FROM members WHERE session = ? AND observe_others", (session["pk"],)
+        "SELECT count(*) FROM members WHERE session = ? AND left_at IS NULL AND observe_others", (session["pk"],)
     ).fetchone()[0]
     if observers > MAX_OBSERVERS:
         raise Refused(
@@ -231,17 +234,22 @@ def join(db: Connection, session: Row, members: Mapping[str, Mapping[str, Any]])
 
 
 def replace_members(db: Connection, session: Row, members: Mapping[str, Mapping[str, Any]]) -> None:
-    keep = list(members)
-    marks = ",".join("?" * len(keep))
-    db.execute(f"DELETE FROM members WHERE session = ? AND peer NOT IN ({marks})", [session["pk"], *keep])
+    """All leave and the named ones join anew, those who were members with their new flags, too."""
+    db.execute("UPDATE members SET left_at = ? WHERE session = ? AND left_at IS NULL", (now_us(), session["pk"]))
     join(db, session, members)
 
 
 def leave(db: Connection, session: Row, peers: list[str]) -> None:
-    db.executemany("DELETE FROM members WHERE session = ? AND peer = ?", [(session["pk"], peer) for peer in peers])
+    """Who has left is no member; the flags, and that the session was one of theirs, are kept as in Honcho."""
+    stamp = now_us()
+    db.executemany(
+        "UPDATE members SET left_at = ? WHERE session = ? AND peer = ? AND left_at IS NULL",
+        [(stamp, session["pk"], peer) for peer in peers],
+    )
 
 
 def member_flags(db: Connection, workspace: str, session: str, peer: str) -> Row:
+    """Also of one that has left."""
     row: Row | None = db.execute(
         "SELECT m.* FROM members m JOIN sessions s ON s.pk = m.session "
         "WHERE s.workspace = ? AND s.id = ? AND s.is_active AND m.peer = ?",
@@ -254,10 +262,13 @@ def member_flags(db: Connection, workspace: str, session: str, peer: str) -> Row
 
 
 def set_member_flags(db: Connection, workspace: str, session: str, peer: str, flags: Mapping[str, Any]) -> None:
-    """Merges: what is not given stays. Somebody who is not a member becomes one."""
+    """Merges: what is not given stays. Somebody who never was a member becomes one; one that has left stays away."""
     found = need_session(db, workspace, session)
     need_peer(db, workspace, peer)
-    join(db, found, {peer: {}})
+    db.execute(
+        "INSERT INTO members(session, peer, joined_at) VALUES(?, ?, ?) ON CONFLICT DO NOTHING",
+        (found["pk"], peer, now_us()),
+    )
     for name in ("observe_me", "observe_others"):
         if flags.get(name) is not None:
             db.execute(

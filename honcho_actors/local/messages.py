@@ -53,7 +53,8 @@ def observers_of(db: Connection, session: Row, peer: str) -> list[str]:
     if not observe_me:
         return []
     others = db.execute(
-        "SELECT peer FROM members WHERE session = ? AND observe_others AND peer <> ? ORDER BY joined_at, peer",
+        "SELECT peer FROM members WHERE session = ? AND left_at IS NULL AND observe_others AND peer <> ? "
+        "ORDER BY joined_at, peer",
         (session["pk"], peer),
     )
     return [peer, *(other["peer"] for other in others)]
@@ -206,7 +207,8 @@ def clone(db: Connection, workspace: str, session: str, until: str | None) -> Ro
         db, workspace, new_id(), json.loads(origin["metadata"]), json.loads(origin["configuration"])
     )
     db.execute(
-        "INSERT INTO members SELECT ?, peer, observe_me, observe_others, joined_at FROM members WHERE session = ?",
+        "INSERT INTO members SELECT ?, peer, observe_me, observe_others, joined_at, NULL FROM members "
+        "WHERE session = ? AND left_at IS NULL",
         (made["pk"], origin["pk"]),
     )
     rows = db.execute(

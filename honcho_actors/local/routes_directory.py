@@ -220,7 +220,8 @@ async def list_members(call: Call) -> Response:
     def do(db: directory.Connection) -> tuple[list[directory.Row], int]:
         found = directory.find_session(db, call.workspace, call.path["session"])
         key = -1 if found is None else found["pk"]
-        where = ("workspace = ? AND id IN (SELECT peer FROM members WHERE session = ?)", [call.workspace, key])
+        present = "SELECT peer FROM members WHERE session = ? AND left_at IS NULL"
+        where = (f"workspace = ? AND id IN ({present})", [call.workspace, key])
         return directory.listed(db, "peers", where, **call.page)
 
     rows, total = await call.store.read(do)

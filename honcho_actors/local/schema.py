@@ -14,7 +14,7 @@ from pathlib import Path
 
 from honcho_actors.local import filters
 
-VERSION = 1
+VERSION = 2
 FILE = "honcho-local.db"
 BUSY_SECONDS = 5.0
 
@@ -32,7 +32,7 @@ CREATE TABLE sessions(
     message_count INTEGER NOT NULL DEFAULT 0, UNIQUE(workspace, id));
 CREATE TABLE members(
     session INTEGER NOT NULL, peer TEXT NOT NULL, observe_me INTEGER, observe_others INTEGER,
-    joined_at INTEGER NOT NULL, PRIMARY KEY(session, peer)) WITHOUT ROWID;
+    joined_at INTEGER NOT NULL, left_at INTEGER, PRIMARY KEY(session, peer)) WITHOUT ROWID;
 CREATE TABLE messages(
     pk INTEGER PRIMARY KEY, id TEXT NOT NULL UNIQUE, session INTEGER NOT NULL, workspace TEXT NOT NULL,
     peer TEXT NOT NULL, content TEXT NOT NULL, metadata TEXT NOT NULL, created_at INTEGER NOT NULL,
@@ -89,6 +89,9 @@ CREATE TRIGGER conclusions_unindexed AFTER DELETE ON conclusions BEGIN
 END;
 """
 
+SECOND = "ALTER TABLE members ADD COLUMN left_at INTEGER;"
+"""What makes a store of format 1 one of format 2."""
+
 
 class Unusable(Exception):
     """The data directory can't be used; the text is one sentence for a person."""
@@ -126,6 +129,8 @@ def prepare(directory: Path) -> Path:
             version = connection.execute("PRAGMA user_version").fetchone()[0]
             if version == 0:
                 connection.executescript(f"BEGIN IMMEDIATE;{TABLES}PRAGMA user_version={VERSION};COMMIT;")
+            elif version == 1:
+                connection.executescript(f"BEGIN IMMEDIATE;{SECOND}PRAGMA user_version={VERSION};COMMIT;")
             elif version != VERSION:
                 raise Unusable(f"the store in {directory} has format {version}, this server writes format {VERSION}")
             connection.execute("DELETE FROM sessions WHERE is_active = 0")

@@ -129,7 +129,9 @@ def route(
 
 
 async def _body(request: Request) -> Any:
-    """The parsed body, None when there is none; text of another content type stays text, as in Honcho."""
+    """The parsed body, None when there is none; text of another content type, or of none, stays text, as in Honcho: a
+    page in a browser can send that here without being asked, and can't send JSON.
+    """
     raw = bytearray()
     async for chunk in request.stream():
         raw += chunk
@@ -137,11 +139,11 @@ async def _body(request: Request) -> Any:
             raise Refused(413, "Request body too large")
     if not raw:
         return None
-    content_type = request.headers.get("content-type", "application/json")
+    content_type = request.headers.get("content-type", "")
     kind = content_type.split(";")[0].strip().lower()
     if kind == "multipart/form-data":
         return upload.fields_of(bytes(raw), content_type)
-    if kind != "application/json" and not kind.endswith("+json"):
+    if kind != "application/json" and not (kind.startswith("application/") and kind.endswith("+json")):
         return raw.decode("utf-8", "replace")
     try:
         return json.loads(raw, parse_constant=_no_number)

@@ -44,6 +44,28 @@ def test_a_preset_after_the_first_message_is_ignored_until_it_is_put_as_config(s
     assert space.known("bot", "alice").count("said:") == 1
 
 
+def test_who_has_left_is_no_member_and_observes_nothing_but_keeps_the_flags_until_joining_anew(space: Space) -> None:
+    space.post("/sessions", {"id": "s", "peers": PEERS}, 201)
+    space.client.request("DELETE", f"{space.base}/sessions/s/peers", json=["bot"])
+    assert [peer["id"] for peer in space.get("/sessions/s/peers")["items"]] == ["alice"]
+    assert space.get("/sessions/s/peers/bot/config", 200) == {"observe_me": False, "observe_others": True}
+    space.put("/sessions/s/peers/bot/config", {"observe_me": True}, 204)
+    assert space.get("/sessions/s/peers")["total"] == 1
+    assert [one["id"] for one in space.post("/peers/bot/sessions", {})["items"]] == ["s"]
+    space.say("s", ("alice", "I moved to Porto."))
+    space.settle()
+    assert space.known("bot", "alice") == ""
+    space.post("/sessions/s/peers", {"bot": {"observe_others": False}}, 200)
+    assert space.get("/sessions/s/peers/bot/config") == {"observe_me": None, "observe_others": False}
+
+
+def test_members_that_are_put_have_the_flags_that_are_put(space: Space) -> None:
+    space.post("/sessions", {"id": "s", "peers": PEERS}, 201)
+    space.put("/sessions/s/peers", {"bot": {"observe_me": True}}, 200)
+    assert [peer["id"] for peer in space.get("/sessions/s/peers")["items"]] == ["bot"]
+    assert space.get("/sessions/s/peers/bot/config") == {"observe_me": True, "observe_others": None}
+
+
 @pytest.mark.parametrize("where", ["message", "session", "workspace", "peer"])
 def test_derivation_can_be_switched_off(space: Space, where: str) -> None:
     off = {"reasoning": {"enabled": False}}

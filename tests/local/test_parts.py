@@ -126,11 +126,23 @@ def test_a_filter_of_very_many_terms_and_of_a_number_without_end_is_one_that_sql
         assert database.execute(f"SELECT count(*) FROM messages WHERE {sql}", params).fetchone()[0] == 0
 
 
+def test_a_store_of_the_first_format_is_brought_to_this_one_and_a_later_one_is_left_alone(tmp_path: Path) -> None:
+    path = schema.prepare(tmp_path)
+    with closing(schema.connect(path, durable=False)) as database:
+        columns = database.execute("SELECT name FROM pragma_table_info('members')").fetchall()
+        database.executescript("ALTER TABLE members DROP COLUMN left_at; PRAGMA user_version=1")
+        schema.prepare(tmp_path)
+        assert database.execute("SELECT name FROM pragma_table_info('members')").fetchall() == columns
+        database.execute(f"PRAGMA user_version={schema.VERSION + 1}")
+    with pytest.raises(schema.Unusable, match="format"):
+        schema.prepare(tmp_path)
+
+
 @pytest.mark.parametrize("query", ["word " * 9_000, "tea \ud800", "a <|endoftext|>"], ids=["long", "no text", "token"])
 def test_a_query_that_cannot_be_embedded_is_refused_as_by_honcho(space: Space, query: str) -> None:
     body = json.dumps({"query": query, "filters": {"observer": "a", "observed": "a"}})
     for path in ("/search", "/conclusions/query"):
-        reply = space.client.post(space.base + path, content=body)
+        reply = space.client.post(space.base + path, content=body, headers={"content-type": "application/json"})
         assert (reply.status_code, reply.json()["detail"]) == (422, "Query exceeds maximum token limit of 8192.")
 
 
