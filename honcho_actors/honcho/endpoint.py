@@ -116,12 +116,16 @@ def encode_segment(segment: str) -> str:
 
 
 def is_private(address: str | _Address) -> bool:
-    """Whether an address is on this machine or a private network (carrier-grade NAT, 100.64/10, counts as private)."""
+    """Whether an address is on this machine (0.0.0.0 and :: are, for who connects) or a private network (carrier-grade
+    NAT, 100.64/10, counts as private).
+    """
     ip = _literal(address) if isinstance(address, str) else address
     if ip is None:
         return False
     if isinstance(ip, ipaddress.IPv6Address) and ip.ipv4_mapped is not None:
         ip = ip.ipv4_mapped
+    if ip.is_unspecified:
+        return True
     if isinstance(ip, ipaddress.IPv4Address):
         return ip.is_loopback or ip.is_link_local or ip in _CARRIER_NAT or _is_rfc1918(ip)
     return ip.is_loopback or ip.is_link_local or ip in ipaddress.ip_network("fc00::/7")

@@ -51,6 +51,7 @@ class Resolver:
         self._asked_at: dict[tuple[str, int], float] = {}
         self._pending: dict[tuple[str, int], asyncio.Future[list[Address]]] = {}
         self._answers: dict[tuple[str, int], tuple[float, list[Address]]] = {}
+        self._worked: dict[tuple[str, int], Address] = {}
 
     async def resolve(self, host: str, port: int) -> list[Address]:
         """Addresses to try, in order. Raises `ResolveError`; a cancelled caller leaves the question to the others."""
@@ -73,11 +74,11 @@ class Resolver:
             return known[1]
 
     def worked(self, host: str, port: int, address: Address) -> None:
-        """Puts an address first that could be connected to when the ones before it could not."""
+        """Puts an address first that could be connected to when the ones before it could not; in later answers too."""
         known = self._answers.get((host, port))
         if known is not None and address in known[1]:
-            rest = [other for other in known[1] if other != address]
-            self._answers[host, port] = (known[0], [address, *rest])
+            self._worked[host, port] = address
+            self._answers[host, port] = (known[0], _led_by(address, known[1]))
 
     def close(self) -> None:
         """Ends the threads that answer; one that is stuck is a daemon and ends with the process. Whoever asks
@@ -135,7 +136,10 @@ class Resolver:
         self._asked_at.pop(key, None)
         if isinstance(answer, list):
             if len(self._answers) >= MAX_NAMES and key not in self._answers:
-                self._answers.pop(next(iter(self._answers)))
+                oldest = next(iter(self._answers))
+                self._answers.pop(oldest)
+                self._worked.pop(oldest, None)
+            answer = _led_by(self._worked.get(key), answer)
             self._answers[key] = (asyncio.get_running_loop().time(), answer)
         if pending is None or pending.done():
             return
@@ -143,6 +147,12 @@ class Resolver:
             pending.set_result(answer)
         else:
             pending.set_exception(answer)
+
+
+def _led_by(first: Address | None, addresses: list[Address]) -> list[Address]:
+    if first not in addresses:
+        return addresses
+    return [first, *(other for other in addresses if other != first)]
 
 
 def _retrieved(future: asyncio.Future[list[Address]]) -> None:

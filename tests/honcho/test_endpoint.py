@@ -161,6 +161,9 @@ def test_every_address_of_a_name_must_be_private() -> None:
     assert not all_private(["10.0.0.1", "8.8.8.8"])
     assert not all_private([])
     assert not is_private("not an address")
+    assert all_private(["0.0.0.0", "::"]), (
+        "as a server prints where it listens; to connect there is to ask this machine"
+    )
 
 
 def test_a_lone_surrogate_in_a_path_becomes_a_replacement_character() -> None:

@@ -311,6 +311,9 @@ async def test_the_next_address_is_tried_when_one_refuses() -> None:
             assert isinstance(await read_context(honcho), Ok)
             first = (await resolver.resolve("honcho.internal", stub.port))[0]
             assert first == (socket.AF_INET, ("127.0.0.1", stub.port)), "what worked is tried first from then on"
+            resolver._answers.clear()
+            again = await resolver.resolve("honcho.internal", stub.port)
+            assert (again[0], len(again)) == (first, 2), "also when the name has been looked up again"
 
 
 async def test_plain_http_to_a_name_that_leads_to_a_public_address_is_refused_before_connecting() -> None:
