@@ -3,10 +3,11 @@
 PYTHON ?= python3
 VENV   ?= .venv
 PY      = $(VENV)/bin/python
-# Two workers: most tests wait for clocks, sockets and processes. A file stays on one worker.
-SUITE   = -q -n 2 --dist loadfile
+# Three workers, on two processors too: most tests wait for clocks, sockets and processes. A file stays on one worker; the
+# longest come first (tests/conftest.py).
+SUITE   = -q -n 3 --dist loadfile --no-loadscope-reorder
 
-.PHONY: demo test test-all test-system lint bench conformance stress seeds contract kill soak exits fuzz proxy-load lock clean setup setup-dev
+.PHONY: demo test test-all test-system lint bench conformance stress seeds contract kill soak exits fuzz transcripts proxy-load lock clean setup setup-dev
 
 setup: $(VENV)/.run
 setup-dev: $(VENV)/.dev
@@ -60,8 +61,12 @@ kill: setup-dev
 fuzz: setup-dev
 	@HONCHO_FUZZ_BODIES=100000 $(PY) -m pytest $(SUITE) tests/honcho/test_fuzz.py
 
+# All ten LoCoMo conversations through `demo --transcript`, read back with the official SDK (two minutes); three in `make test`.
+transcripts: setup-dev
+	@HONCHO_DEMO_ALL=1 $(PY) -m pytest -q tests/demo -k every_utterance
+
 # Ten minutes of every fault at once over 5,000 conversations: prints how often each fired, fails when one fired fewer than
-# 20 times, when a turn came back late, or when anything is left over (a share, a minute, is in `make test`).
+# 20 times, when a turn came back late, or when anything is left over (a share, half a minute, is in `make test`).
 soak: setup-dev
 	@$(PY) -m tests.soak
 

@@ -6,9 +6,11 @@ than returning an error because the product turns errors into values, and a valu
 
 from __future__ import annotations
 
+import gc
 import ipaddress
 import os
 import socket
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -17,6 +19,51 @@ import pytest
 
 SHARED = Path(__file__).resolve().parent.parent.parent / "shared"
 """Material that may stand beside the clone; a test that reads it skips, with the reason, where it is absent."""
+
+# Hundreds of tests start processes of ours, and pytest rewrites five hundred files: with what was compiled kept beside
+# the sources (git ignores it) that is done once and not every time, whatever this machine's habit is.
+sys.dont_write_bytecode = False
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+
+LONG = (
+    "soak/test_soak.py",
+    "demo/test_demo.py",
+    "integrations/test_docs.py",
+    "kill/test_kill.py",
+    "integrations/test_mcp.py",
+    "runtime/test_faults.py",
+    "integrations/test_adapters.py",
+    "life/test_field_cases.py",
+    "capture/test_field_cases_e.py",
+    "supervision/test_typing.py",
+    "supervision/conformance/test_thr_misc.py",
+    "integrations/test_imports.py",
+    "local/test_process.py",
+    "cli/test_commands.py",
+    "sessions/test_field_cases.py",
+    "capture/test_field_cases_d.py",
+    "life/test_forks.py",
+    "life/test_exits.py",
+    "local/test_model.py",
+    "runtime/test_degraded.py",
+    "supervision/test_storm.py",
+)
+"""The files that take longest, longest first: with those begun first, no worker is left alone with one at the end (a
+file stays on one worker, and `--no-loadscope-reorder` keeps this order)."""
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Long files first; nothing else changes its place."""
+    here = Path(__file__).resolve().parent
+    ranks = {here / name: rank for rank, name in enumerate(LONG)}
+    items.sort(key=lambda item: ranks.get(item.path, len(LONG)))
+
+
+def pytest_collection_finish() -> None:
+    """Seven thousand tests and all that they import live until the end: the collector need not look at them again."""
+    gc.collect()
+    gc.freeze()
+
 
 _connect = socket.socket.connect
 _connect_ex = socket.socket.connect_ex

@@ -41,6 +41,8 @@ from honcho_actors.settings import Settings
 BUDGET: Final = 3.0
 DELIVERED_WITHIN: Final = 40.0
 SETTLE_TIME: Final = 2.0
+PATIENCE: Final = 10.0
+"""Seconds within which a status comes to say what has happened already; a figure that does not come is told as it is."""
 WITHHELD: Final = "(withheld: it holds a credential)"
 
 
@@ -285,7 +287,7 @@ class _Demo:
         return runtime
 
     def _wait_for_snapshots(self) -> int:
-        end = time.monotonic() + 5.0
+        end = time.monotonic() + PATIENCE
         while time.monotonic() < end:
             sessions = self._status()["sessions"]
             if sessions["snapshots"] != "loading":
@@ -295,7 +297,7 @@ class _Demo:
 
     def _pending(self, expected: int) -> int:
         """What waits in the outbox; its count is published once a second."""
-        end = time.monotonic() + 2.0
+        end = time.monotonic() + PATIENCE
         while True:
             pending = int(self._status()["outbox"].get("pending_turns") or 0)
             if pending == expected or time.monotonic() >= end:

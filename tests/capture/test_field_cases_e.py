@@ -297,7 +297,7 @@ def test_case_50_what_was_acknowledged_before_sigterm_is_delivered_at_the_next_s
 
 
 HOSTED = """
-import os, signal, sys
+import os, signal, sys, time
 from pathlib import Path
 from tests.support.capture_rig import Rig, turn
 def handler(number, frame):
@@ -309,7 +309,7 @@ with Rig(Path(sys.argv[1]), sys.argv[2], workspace=sys.argv[3]) as rig:
     assert receipts[-1].wait("accepted", 20.0) == "accepted"
     print("acknowledged", flush=True)
     while True:
-        signal.pause()
+        time.sleep(0.05)  # `signal.pause` would sleep on when the signal came just before it
 """
 
 
@@ -321,12 +321,12 @@ def test_case_50_what_a_killed_host_acknowledged_goes_out_once_at_the_next_start
         child = subprocess.Popen(
             [sys.executable, "-c", HOSTED, str(state), proxy.url, workspace], stdout=subprocess.PIPE, text=True
         )
-        assert child.stdout is not None
-        assert child.stdout.readline() == "acknowledged\n"
-        child.send_signal(sign)
-        assert child.wait(20) == code
-        assert child.stdout.read() == ("the host's own handler\n" if sign == signal.SIGTERM else "")
-        child.stdout.close()
+        with child:
+            assert child.stdout is not None
+            assert child.stdout.readline() == "acknowledged\n"
+            child.send_signal(sign)
+            assert child.wait(30) == code
+            assert child.stdout.read() == ("the host's own handler\n" if sign == signal.SIGTERM else "")
         proxy.plan([])
         with Rig(state, proxy.url, workspace=workspace) as rig:
             assert rig.capture.flush(30.0)

@@ -86,7 +86,7 @@ def test_case_21_two_thousand_conversations_leave_threads_sockets_and_side_table
         world.quiet(30)
         assert most <= CAP
         assert threading.active_count() <= threads + 2
-        assert len(os.listdir("/proc/self/fd")) <= files + 8
+        until(lambda: len(os.listdir("/proc/self/fd")) <= files + 8)  # idle connections are kept for some seconds
         table = world.sessions.table
         assert len(table.entries) <= CAP
         assert len(table.persons) <= CAP

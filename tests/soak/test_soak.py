@@ -1,7 +1,6 @@
-"""A share of the soak for every `make test`: a minute of every fault at once; `make soak` is the whole of it.
+"""A share of the soak for every `make test`: half a minute of every fault at once; `make soak` is the whole of it.
 
-One run, asked about one thing a test: xdist gives a file to one worker, the larger files first, so that the other
-worker has enough left to do meanwhile.
+One run, asked about one thing a test.
 """
 
 from __future__ import annotations
