@@ -37,6 +37,8 @@ DEFAULT_TIMEOUT: Final = 2.0
 DEFAULT_LIMIT: Final = 5
 MOST_HITS: Final = 20
 HIT_CHARS: Final = 2_000
+LOOKED_CHARS: Final = 8 * HIT_CHARS
+"""Of a longer hit the rest is not even looked at: somebody waits, perhaps on an event loop."""
 SEARCHES: Final = 8
 """Searches of one provider that may be under way at a time; more are passed over."""
 DRAIN_SECONDS: Final = 5.0
@@ -95,7 +97,7 @@ class Found:
         """The hits for a prompt, inside the fence; "" when there are none."""
         rows = []
         for number, one in enumerate(self.documents, 1):
-            when = "time unknown" if one.created_at is None else one.created_at.strftime("%Y-%m-%d %H:%M %Z").strip()
+            when = "time unknown" if one.created_at is None else one.created_at.strftime("%Y-%m-%d %H:%M UTC")
             rows.append(f"{number}. {one.peer or 'somebody'} · {when}\n{one.text}")
         return fence.enclose("\n\n".join(rows))
 
@@ -421,15 +423,19 @@ def _documents(answer: Any, name: str, most: int) -> tuple[tuple[Document, ...],
 def _usable(one: Any, name: str) -> Document | None:
     if not isinstance(one, Document) or not isinstance(one.id, str) or not isinstance(one.text, str):
         return None
-    text = clip(fence.neutral(one.text), HIT_CHARS)
+    text = clip(fence.neutral(one.text[:LOOKED_CHARS]), HIT_CHARS)
     if not text or not one.id.strip():
         return None
-    peer = fence.line(one.peer)[:100] if isinstance(one.peer, str) else ""
+    peer = fence.line(one.peer[:400])[:100] if isinstance(one.peer, str) else ""
     return replace(one, text=text, peer=peer, created_at=_when(one.created_at), provider=name)
 
 
 def _when(given: Any) -> datetime | None:
-    """A time that can be shown and compared: without a zone it is taken for UTC; None for what is no time."""
+    """A time that can be shown and compared, in UTC, for which it is taken without a zone; None for what is no time.
+    The name of a zone is text of the provider's, and does not come along."""
     if not isinstance(given, datetime):
         return None
-    return given if given.tzinfo is not None else given.replace(tzinfo=UTC)
+    try:
+        return given.astimezone(UTC) if given.tzinfo is not None else given.replace(tzinfo=UTC)
+    except Exception:  # noqa: BLE001 boundary: a zone that can't be reckoned with costs the time and not the search
+        return None
