@@ -52,7 +52,7 @@ LEAST_TEXT_TOKENS = 8
 
 
 _DEPENDS_ON = (STABLE_FRONT, VOLATILE_FRONT, BACK, TITLES, WEIGHTS, VOLATILE_FRACTION, envelope.SAMPLE)
-_LAYOUT = "2-" + sha256(repr(_DEPENDS_ON).encode()).hexdigest()[:12]
+_LAYOUT = "3-" + sha256(repr(_DEPENDS_ON).encode()).hexdigest()[:12]
 """Names the rendering. Raise the number whenever the same input gives other bytes."""
 
 
