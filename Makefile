@@ -66,7 +66,7 @@ transcripts: setup-dev
 	@HONCHO_DEMO_ALL=1 $(PY) -m pytest -q tests/demo -k every_utterance
 
 # Ten minutes of every fault at once over 5,000 conversations: prints how often each fired, fails when one fired fewer than
-# 20 times, when a turn came back late, or when anything is left over (a share, half a minute, is in `make test`).
+# 20 times, when a turn came back late, or when anything is left over (a share, a minute, is in `make test`).
 soak: setup-dev
 	@$(PY) -m tests.soak
 

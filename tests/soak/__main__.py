@@ -62,8 +62,8 @@ class Size:
 
 
 WHOLE = Size(seconds=460.0, sessions=5000, least=20, longer=20.0, settle=100.0)
-SHARE = Size(seconds=24.0, sessions=300, least=3, longer=60.0, settle=100.0)
-"""In `make test`: a twentieth of the time, so one of each fault would do; it takes two more."""
+SHARE = Size(seconds=40.0, sessions=400, least=3, longer=60.0, settle=100.0)
+"""In `make test`: a twelfth of the time, so a twelfth of the faults would do; it takes two more."""
 
 
 def rss() -> int:

@@ -1,4 +1,4 @@
-"""A share of the soak for every `make test`: half a minute of every fault at once; `make soak` is the whole of it.
+"""A share of the soak for every `make test`: a minute of every fault at once; `make soak` is the whole of it.
 
 One run, asked about one thing a test.
 """
