@@ -26,6 +26,23 @@ StateDir = Annotated[
 ]
 
 
+def _version(wanted: bool) -> None:
+    if wanted:
+        from importlib.metadata import version
+
+        out.say(f"honcho-actors {version('honcho-actors')}")
+        raise out.Stop("", out.FINE)
+
+
+@app.callback()
+def main(
+    version: Annotated[
+        bool, typer.Option("--version", is_eager=True, callback=_version, help="The version, and nothing else.")
+    ] = False,
+) -> None:
+    """What stands before the name of a command."""
+
+
 def run() -> int:
     """Runs the command line; gives the exit code. No exception of ours or of a library leaves as a traceback."""
     arguments = sys.argv[1:] or ["--help"]

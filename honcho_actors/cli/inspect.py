@@ -12,6 +12,7 @@ from typing import Any
 
 from honcho_actors.cli import out
 from honcho_actors.cli.attach import Attached, Unreachable, attach
+from honcho_actors.cli.status import when
 from honcho_actors.settings import Settings
 from honcho_actors.settings.document import json_schema, toml_template
 
@@ -89,7 +90,7 @@ def settings(*, state_dir: Path | None, as_json: bool, toml: bool, schema: bool)
     for name, value in shown["values"].items():
         source = shown["sources"].get(name, "default")
         lost = shown["shadowed"].get(name)
-        out.say(f"  {name:<24} {value!s:<28} {source}" + (f" (over {', '.join(lost)})" if lost else ""))
+        out.say(f"  {name:<24} {_setting(value):<28} {source}" + (f" (over {', '.join(lost)})" if lost else ""))
     for problem in shown["problems"]:
         out.say(f"  problem: {problem}")
     return out.FINE if not shown["problems"] else out.NOT_FINE
@@ -130,8 +131,15 @@ def table(columns: Sequence[str], rows: Sequence[Row]) -> list[str]:
     return lines
 
 
+def _setting(value: Any) -> str:
+    """A value as docs/settings.md and a file spell it."""
+    if isinstance(value, bool):
+        return str(value).lower()
+    return "unset" if value is None else str(value) if value not in ("", {}) else "none"
+
+
 def _pairs(values: Row) -> list[str]:
-    return [f"{name:<18} {_word(value)}" for name, value in values.items()]
+    return [f"{name:<18} {_word(when(name, value))}" for name, value in values.items()]
 
 
 def _word(value: Any) -> str:

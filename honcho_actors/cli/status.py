@@ -143,7 +143,9 @@ def _say(process: Attached, settings: Settings, shown: Mapping[str, Any], asked:
     out.say(f"  {'server':<10} {shown['settings'].get('server') or 'none'} {asked['text']}")
     for name in ("settings", "sessions", "outbox", "client", "endpoints"):
         flat = ", ".join(
-            f"{key} {word(value)}" for key, value in shown[name].items() if not isinstance(value, (dict, list))
+            f"{key} {word(when(key, value))}"
+            for key, value in shown[name].items()
+            if not isinstance(value, (dict, list))
         )
         out.say(f"  {name:<10} {flat or '-'}")
     ran = [_ran(name, one) for name, one in shown.get("workers", {}).items()]
@@ -164,9 +166,14 @@ def moment(seconds: float) -> str:
     return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%d %H:%M:%SZ")
 
 
+def when(name: str, value: Any) -> Any:
+    """A value of a status; one that is a moment, for people."""
+    return moment(value) if name == "last_delivery" and value else value
+
+
 def word(value: Any) -> str:
     """A value of a status as one word."""
-    if value is None:
+    if value is None or value == "":
         return "-"
     if isinstance(value, bool):
         return "yes" if value else "no"

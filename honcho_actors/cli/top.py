@@ -97,7 +97,7 @@ def _figures(shown: Mapping[str, Any]) -> Table:
         Text(f"{one['area']} {one['state']}", style="green" if one["state"] == "closed" else "red")
         for one in shown["breakers"]
     )
-    table.add_row("its parts", areas or Text("-"))
+    table.add_row("breakers", areas or Text("-"))
     table.add_row("turns", _turns(shown["turns"]))
     held = f"{sessions.get('sessions', 0):,} held, of {out.counted(sessions.get('persons', 0), 'person', 'people')}"
     table.add_row("conversations", held)

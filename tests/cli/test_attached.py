@@ -187,7 +187,7 @@ class TestTop:
             "    os.execv(sys.executable, [sys.executable, '-m', 'honcho_actors.cli', 'top', '--every', '0.2',"
             " '--state-dir', sys.argv[1]])\n"
             "seen = b''\n"
-            "while seen.count(b'its parts') < 2:\n"
+            "while seen.count(b'breakers') < 2:\n"
             "    seen += os.read(terminal, 4096)\n"
             "os.write(terminal, b'\\x03')\n"
             "try:\n"

@@ -10,6 +10,7 @@ import shutil
 import socket
 import threading
 from collections.abc import Iterator
+from importlib.metadata import version
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -350,6 +351,9 @@ def test_settings_print_a_template_and_a_schema(inside: Command, tmp_path: Path)
     shown = inside("settings")
     assert (shown.returncode, "problem" in shown.stdout) == (0, False)
     assert f"max_sessions             {Settings().max_sessions}" in shown.stdout
+    words = {line.split()[0]: line.split()[1] for line in shown.stdout.splitlines() if line.startswith("  ")}
+    assert (words["enabled"], words["base_url"], words["user_peer_prefix"]) == ("true", "unset", "none")
+    assert inside("--version").stdout == f"honcho-actors {version('honcho-actors')}\n"
 
 
 def test_the_docs_name_every_code_and_every_cause() -> None:
