@@ -321,7 +321,13 @@ class Ref(_ActorRef[A]):
                 life.ask_stop(why)
         else:
             done.succeed(False)
-        return done.get(timeout=timeout) if block else done
+        if not block:
+            return done
+        try:
+            return done.get(timeout=timeout)
+        except CallTimeout:
+            life.unwatch(done)  # who looks again and again leaves nothing behind
+            raise
 
     async def astop(self, reason: Reason | None = None, *, timeout: float | None = None, drain: bool = False) -> bool:
         """`stop` for coroutines."""
@@ -332,6 +338,7 @@ class Ref(_ActorRef[A]):
             async with asyncio.timeout(timeout):
                 return bool(await done)
         except TimeoutError:
+            self.life.unwatch(done)
             raise CallTimeout(f"not ended within {timeout} seconds") from None
 
     def kill(self) -> bool:

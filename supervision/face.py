@@ -143,6 +143,7 @@ class SupervisorRef(Ref[Any]):
         try:
             done.get(timeout=timeout)
         except CallTimeout:
+            self.life.unwatch(done)
             return False
         return True
 

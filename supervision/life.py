@@ -136,9 +136,11 @@ class Life:
         with self.lock:
             if self.reason is not None:
                 return False
-            if self.stopping is None:
+            first = self.stopping is None
+            if first:
                 self.stopping = reason
-        self.wake()
+        if first:
+            self.wake()
         return True
 
     def kill(self, reason: Reason | None = None) -> bool:

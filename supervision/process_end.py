@@ -64,6 +64,7 @@ def end_lives(host: Host) -> None:
 def _at_exit() -> None:
     runtimes = list(_runtimes)
     for runtime in runtimes:
+        runtime.closing = True  # before: whose actors end now would be started again, on another loop
         place = runtime.loop.running
         if place is not None:
             place.stop()

@@ -134,7 +134,6 @@ class ThreadRuntime(Host):
 
     def stop_loop(self, timeout: float) -> None:
         """At exit: end the event loop, before the interpreter takes its thread away."""
-        self.closing = True
         self.loop.stop(timeout)
 
     def unlock(self) -> None:

@@ -39,6 +39,9 @@ _LEVELS = {
 }
 
 
+_OF_NO_PLACE = (ev.Happening.START_FAILED, ev.Happening.GAVE_UP)
+
+
 class SupervisorLife(Life):
     """One life of one supervisor."""
 
@@ -215,8 +218,8 @@ class SupervisorLife(Life):
         level = _LEVELS[effect.what]
         if effect.what is ev.Happening.EXITED and effect.reason is not None and effect.reason.quiet:
             level = logging.DEBUG
-        if effect.what is ev.Happening.START_FAILED and self.host.closing:
-            level = logging.DEBUG  # there is no place to start anything any more, as was asked for
+        if self.host.closing and (effect.what in _OF_NO_PLACE or isinstance(effect.reason, Killed)):
+            level = logging.DEBUG  # nobody is started any more, and who is left is killed, as was asked for
         if _log.isEnabledFor(level):
             why = "" if effect.reason is None else f": {_words(effect.reason)}"
             _log.log(level, "%s/%s#%d %s%s", self.path, effect.child_id, effect.generation, effect.what, why)

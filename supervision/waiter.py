@@ -47,7 +47,7 @@ class Waiter(OneShot, Generic[T]):
         super().__init__()
         self._clock = clock if clock is not None else (timers.clock if timers is not None else _clock)
         self._on_deadline = on_deadline
-        self._monitors: list[MonitorRef] | tuple[()] = ()
+        self._monitors: tuple[MonitorRef, ...] = ()
         self._token: Token | None = None
         self.deadline = deadline
         if timers is not None and deadline is not None:
@@ -83,19 +83,21 @@ class Waiter(OneShot, Generic[T]):
         return True
 
     def bind(self, ref: Any, on_down: Callable[[Down], T]) -> Waiter[T]:
-        """Resolve to `on_down(down)` with the cause "down" when the actor behind `ref` ends; at once if it has.
-        Chains.
+        """Resolve to `on_down(down)` with the cause "down" when the actor behind `ref` ends; at once if it has. Should
+        it raise: to `on_deadline`, since nobody waits for ever. Chains.
         """
         from supervision.monitor import monitor
 
         def down(message: Down) -> None:
-            self._resolve(on_down(message), "down")
+            value = self._on_deadline
+            try:
+                value = on_down(message)
+            finally:
+                self._resolve(value, "down")
 
         token = monitor(ref, down)
-        if isinstance(self._monitors, list):
-            self._monitors.append(token)
-        else:
-            self._monitors = [token]
+        with self._lock:
+            self._monitors = (*self._monitors, token)
         if self.settled:
             token.cancel()
         return self

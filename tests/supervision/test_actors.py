@@ -353,6 +353,33 @@ def test_every_wrong_call_has_its_named_error_in_the_callers_thread_and_harms_no
         Supervisor.start(rt, [], strategy=Strategy.ONE_FOR_ONE)
 
 
+@BOTH
+def test_who_asks_a_hung_actor_to_stop_again_and_again_leaves_nothing_behind(rt: ThreadRuntime, cls: Any) -> None:
+    gate, entered = threading.Event(), threading.Event()
+
+    def on_thread(me: Any) -> None:
+        entered.set()
+        gate.wait(60)
+
+    async def on_loop(me: Any) -> None:
+        entered.set()
+        while not gate.is_set():
+            await asyncio.sleep(0.005)
+
+    ref = rt.spawn(cls)
+    ref.tell(on_thread if cls is OnThread else on_loop)
+    assert entered.wait(30)
+    for _ in range(20):
+        with pytest.raises(CallTimeout):
+            ref.stop(timeout=0)
+        with pytest.raises(CallTimeout):
+            asyncio.run(ref.astop(timeout=0))
+    assert not ref.life.watchers
+    assert ref.life.depth() <= 1
+    gate.set()
+    eventually(lambda: not ref.is_alive(), 20.0)
+
+
 def test_an_actor_needs_no_runtime_of_its_own() -> None:
     ref = OnThread.start(started("by itself"))
     assert ref.info == "by itself"

@@ -21,7 +21,7 @@ def run(*command: str) -> str:
 
 
 def test_a_users_code_runs() -> None:
-    run(sys.executable, "-W", "error", str(CODE))
+    assert run(sys.executable, "-W", "error", str(CODE)) == ""
 
 
 @pytest.mark.timeout(120)

@@ -133,6 +133,16 @@ def test_it_can_be_bound_to_many_and_lets_go_of_them_when_it_is_resolved(rt: Thr
     assert Waiter[Any]().bind(refs[3], lambda down: down.reason).value == NoProcess()
 
 
+def test_what_goes_wrong_where_it_hears_of_an_end_resolves_it_too(
+    rt: ThreadRuntime, caplog: pytest.LogCaptureFixture
+) -> None:
+    ref = rt.spawn(ThreadActor)
+    waiter: Waiter[str] = Waiter(on_deadline="nothing").bind(ref, lambda down: [""][1])
+    ref.stop(timeout=30)
+    assert (waiter.resolved, waiter.value, waiter.cause) == (True, "nothing", "down")
+    assert "a watcher of an end failed" in caplog.text
+
+
 def test_on_an_event_loop_only_a_resolved_one_can_be_read_without_await() -> None:
     async def main() -> None:
         waiter: Waiter[str] = Waiter()

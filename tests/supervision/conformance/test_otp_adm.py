@@ -223,7 +223,7 @@ def test_OTP_39_and_75_the_arguments_of_a_temporary_child_are_not_kept(kit: Kit,
         ref = sup.start_child(kit.spec("a", big, restart=Restart.TEMPORARY))
         del big
         kit.born.clear()
-        kit.until(lambda: gc.collect() >= 0 and gone() is None, "the end of the argument")  # noqa: B023
+        assert kit.until(lambda: gc.collect() >= 0 and gone() is None, "the end of the argument")  # noqa: B023
         if turn == 0:
             kit.crash(ref)
             kit.until(lambda: not sup.which_children())

@@ -28,7 +28,7 @@ QUIET: list[Any] = [Normal(), Shutdown(), Shutdown("why")]
 LOUD: list[Any] = ["crash", "kill"]
 
 
-def gave_up(kit: Kit, sup: SupervisorRef) -> None:
+def check_gave_up(kit: Kit, sup: SupervisorRef) -> None:
     reason = kit.reason(sup)
     assert isinstance(reason, Shutdown)
     assert kit.witness.reports(Happening.GAVE_UP)
@@ -55,7 +55,7 @@ def test_OTP_30_one_for_one_replaces_the_crashed_child_only_until_intensity_is_u
         kit.fresh(sup, "a", old)
         assert kit.ref(sup, "b") is other
     kit.crash(kit.ref(sup, "a"))
-    gave_up(kit, sup)
+    check_gave_up(kit, sup)
     assert other.exit_reason == Shutdown()
 
 
@@ -65,7 +65,7 @@ def test_OTP_31_one_for_one_with_a_child_that_cannot_restart_ends_and_takes_its_
     other = kit.ref(sup, "b")
     kit.plans["a"].extend([Boom("never")] * 10)
     kit.crash(kit.ref(sup, "a"))
-    gave_up(kit, sup)
+    check_gave_up(kit, sup)
     assert other.exit_reason == Shutdown()
     assert kit.happened("start") == ["a", "b", "a", "a", "a", "a"], "one incident and three retries were admitted"
 
@@ -81,7 +81,7 @@ def test_OTP_32_one_for_all_starts_everyone_afresh_and_counts_one_incident(kit: 
         assert old[1].exit_reason == Shutdown()
         kit.until(lambda: kit.state(sup, "b") == "running")
     kit.crash(kit.ref(sup, "b"))
-    gave_up(kit, sup)
+    check_gave_up(kit, sup)
 
 
 @row("OTP-33")
@@ -89,7 +89,7 @@ def test_OTP_33_one_for_all_whose_second_child_cannot_restart_ends(kit: Kit) -> 
     sup = kit.sup(kit.specs("ab"), Strategy.ONE_FOR_ALL, intensity=4)
     kit.plans["b"].extend([Boom("never")] * 10)
     kit.crash(kit.ref(sup, "a"))
-    gave_up(kit, sup)
+    check_gave_up(kit, sup)
     assert kit.happened("start") == ["a", "b"] * 5
 
 
@@ -125,7 +125,7 @@ def test_OTP_35_a_dynamic_child_is_restarted_until_intensity_is_used_up(kit: Kit
         kit.until(lambda: kit.happened("start").count("a") >= 2)
         ref = kit.until(lambda: _living(sup, "a", dead))  # noqa: B023
     kit.crash(ref)
-    gave_up(kit, sup)
+    check_gave_up(kit, sup)
     assert other.exit_reason == Shutdown()
 
 
@@ -145,7 +145,7 @@ def test_OTP_38_a_dynamic_child_that_cannot_restart_ends_the_supervisor_and_the_
     ref = sup.start_child(kit.spec("a"))
     kit.plans["a"].extend([Boom("never")] * 10)
     kit.crash(ref)
-    gave_up(kit, sup)
+    check_gave_up(kit, sup)
     assert other.exit_reason == Shutdown()
 
 
@@ -175,7 +175,7 @@ def test_OTP_41_rest_for_one_restarts_those_who_came_after(kit: Kit) -> None:
         assert kit.ref(sup, "a") is first
         kit.until(lambda: kit.state(sup, "c") == "running")
     kit.crash(kit.ref(sup, "c"))
-    gave_up(kit, sup)
+    check_gave_up(kit, sup)
 
 
 @row("OTP-42")
@@ -183,7 +183,7 @@ def test_OTP_42_rest_for_one_whose_later_child_cannot_restart_ends(kit: Kit) -> 
     sup = kit.sup(kit.specs("ab"), Strategy.REST_FOR_ONE, intensity=2)
     kit.plans["b"].extend([Boom("never")] * 10)
     kit.crash(kit.ref(sup, "a"))
-    gave_up(kit, sup)
+    check_gave_up(kit, sup)
 
 
 @row("OTP-43")
@@ -199,12 +199,12 @@ def test_OTP_43_rest_for_one_retries_from_the_child_that_failed_and_leaves_the_e
 
 @row("OTP-45")
 def test_OTP_45_a_permanent_child_is_restarted_after_a_normal_end(kit: Kit) -> None:
-    stays(kit, Restart.PERMANENT, Normal(), restarted=True)
+    check_stays(kit, Restart.PERMANENT, Normal(), restarted=True)
 
 
 @row("OTP-46")
 def test_OTP_46_a_transient_child_is_not_restarted_after_a_normal_end_and_keeps_its_spec(kit: Kit) -> None:
-    sup = stays(kit, Restart.TRANSIENT, Normal(), restarted=False)
+    sup = check_stays(kit, Restart.TRANSIENT, Normal(), restarted=False)
     assert kit.ref(sup, "a") is None
     with pytest.raises(AlreadyPresent):
         sup.start_child(kit.spec("a"))
@@ -212,20 +212,20 @@ def test_OTP_46_a_transient_child_is_not_restarted_after_a_normal_end_and_keeps_
 
 @row("OTP-47")
 def test_OTP_47_a_temporary_child_is_not_restarted_after_a_normal_end_and_loses_its_spec(kit: Kit) -> None:
-    sup = stays(kit, Restart.TEMPORARY, Normal(), restarted=False)
+    sup = check_stays(kit, Restart.TEMPORARY, Normal(), restarted=False)
     assert [info.id for info in sup.which_children()] == ["b"]
 
 
 @row("OTP-48")
 @pytest.mark.parametrize("reason", [Shutdown(), Shutdown("why")])
 def test_OTP_48_a_permanent_child_is_restarted_after_a_shutdown(kit: Kit, reason: Shutdown) -> None:
-    stays(kit, Restart.PERMANENT, reason, restarted=True)
+    check_stays(kit, Restart.PERMANENT, reason, restarted=True)
 
 
 @row("OTP-49")
 @pytest.mark.parametrize("reason", [Shutdown(), Shutdown("why")])
 def test_OTP_49_a_transient_child_is_not_restarted_after_a_shutdown_but_on_request(kit: Kit, reason: Shutdown) -> None:
-    sup = stays(kit, Restart.TRANSIENT, reason, restarted=False)
+    sup = check_stays(kit, Restart.TRANSIENT, reason, restarted=False)
     assert sup.restart_child("a").is_alive()
 
 
@@ -234,26 +234,26 @@ def test_OTP_49_a_transient_child_is_not_restarted_after_a_shutdown_but_on_reque
 def test_OTP_50_a_temporary_child_is_not_restarted_after_a_shutdown_and_frees_its_id(
     kit: Kit, reason: Shutdown
 ) -> None:
-    sup = stays(kit, Restart.TEMPORARY, reason, restarted=False)
+    sup = check_stays(kit, Restart.TEMPORARY, reason, restarted=False)
     assert sup.start_child(kit.spec("a")).is_alive()
 
 
 @row("OTP-52")
 @pytest.mark.parametrize("how", LOUD)
 def test_OTP_52_a_permanent_child_is_restarted_after_a_crash(kit: Kit, how: str) -> None:
-    stays(kit, Restart.PERMANENT, how, restarted=True)
+    check_stays(kit, Restart.PERMANENT, how, restarted=True)
 
 
 @row("OTP-53")
 @pytest.mark.parametrize("how", LOUD)
 def test_OTP_53_a_transient_child_is_restarted_after_a_crash(kit: Kit, how: str) -> None:
-    stays(kit, Restart.TRANSIENT, how, restarted=True)
+    check_stays(kit, Restart.TRANSIENT, how, restarted=True)
 
 
 @row("OTP-54")
 @pytest.mark.parametrize("how", LOUD)
 def test_OTP_54_a_temporary_child_is_not_restarted_after_a_crash(kit: Kit, how: str) -> None:
-    stays(kit, Restart.TEMPORARY, how, restarted=False)
+    check_stays(kit, Restart.TEMPORARY, how, restarted=False)
 
 
 @row("DYN-19")
@@ -309,7 +309,7 @@ def test_DYN_27_too_many_restarts_end_the_supervisor_with_shutdown(kit: Kit) -> 
     ref = sup.start_child(kit.spec("a"))
     kit.crash(ref)
     kit.crash(kit.until(lambda: _living(sup, "a", ref)))
-    gave_up(kit, sup)
+    check_gave_up(kit, sup)
     with pytest.raises(NoProc):
         sup.start_child(kit.spec("b"))
 
@@ -319,7 +319,7 @@ def test_DYN_28_retries_count_against_the_intensity(kit: Kit) -> None:
     sup = kit.dyn(intensity=1)
     kit.plans["a"].extend(["ok", Boom("no")])
     kit.crash(sup.start_child(kit.spec("a")))
-    gave_up(kit, sup)
+    check_gave_up(kit, sup)
     assert kit.happened("start") == ["a", "a"]
 
 
@@ -384,7 +384,7 @@ def test_OTP_79_a_named_worker_of_a_nested_supervisor_is_found_again_whatever_en
     assert sup.is_alive()
 
 
-def stays(kit: Kit, restart: Restart, how: Any, *, restarted: bool) -> SupervisorRef:
+def check_stays(kit: Kit, restart: Restart, how: Any, *, restarted: bool) -> SupervisorRef:
     """A child ends, with a sibling beside it; checks whether it comes back, and that the sibling hears nothing of
     it."""
     sup = kit.sup([kit.spec("a", restart=restart), kit.spec("b")])

@@ -218,6 +218,7 @@ def test_THR_37_every_row_of_the_three_suites_runs_on_every_runtime(kit: Kit) ->
 
 @row("THR-38")
 def test_THR_38_random_trees_behave_as_the_model(kit: Kit) -> None:
+    """The machine asserts after every step: see `tests/supervision/support/shellmachine.py`."""
     examples = 40 if kit.sim else 8
     run_state_machine_as_test(
         machine_for(kit.name),
