@@ -363,8 +363,7 @@ def test_who_asks_a_hung_actor_to_stop_again_and_again_leaves_nothing_behind(rt:
 
     async def on_loop(me: Any) -> None:
         entered.set()
-        while not gate.is_set():
-            await asyncio.sleep(0.005)
+        await asyncio.to_thread(gate.wait, 60)
 
     ref = rt.spawn(cls)
     ref.tell(on_thread if cls is OnThread else on_loop)
