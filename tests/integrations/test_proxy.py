@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 import gc
 import http.client
 import json
@@ -205,6 +207,27 @@ class TestPassing:
             assert (body, headers["x-outer"], "x-inner" in headers) == (b"ok", "2", False)
 
 
+def test_a_caller_who_leaves_while_the_model_takes_nothing_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(app, "STALLED_SECONDS", 0.01)
+    sent = [{"type": "http.request", "body": b"x", "more_body": True}] * 3
+
+    async def main() -> list[bytes]:
+        async def receive() -> Any:
+            return sent.pop() if sent else {"type": "http.disconnect"}
+
+        incoming = app._Incoming(receive)
+        pieces = incoming.pieces()
+        first = await anext(pieces)  # and nobody asks for the next one
+        await asyncio.wait_for(incoming.left(), 20)
+        read = [first]
+        with contextlib.suppress(app.Left):
+            async for piece in pieces:
+                read.append(piece)
+        return read
+
+    assert asyncio.run(main()) == [b"x"] * 3
+
+
 class TestNames:
     def test_one_header_of_the_two_is_nobody(self, proxy: Running, home: House, model: StubModel) -> None:
         for headers in ({"x-honcho-user": "ann"}, {"x-honcho-session": "garden"}, {**ANN_TALKS, "x-honcho-user": " "}):
@@ -341,7 +364,7 @@ class TestReadingAlong:
     def test_events_are_the_same_however_their_bytes_are_cut(self, seed: int) -> None:
         chance = random.Random(seed)
         events = [{"n": number, "text": "é早\n" * chance.randint(0, 30)} for number in range(50)]
-        end = chance.choice([b"\n", b"\r\n"])
+        end = chance.choice([b"\n", b"\r\n", b"\r"])
         whole = b"".join(
             b": comment" + end + b"event: x" + end + b"data: " + json.dumps(one).encode() + end + end for one in events
         )
@@ -353,6 +376,12 @@ class TestReadingAlong:
             at += size
         assert found == events
         assert reader.done
+
+    def test_a_stream_that_ends_without_a_blank_line_is_read_to_its_end(self) -> None:
+        reader = Events()
+        assert list(reader.feed(b'data: {"n": 1}\r\rdata: {"n": 2}')) == [{"n": 1}]
+        assert list(reader.end()) == [{"n": 2}]
+        assert list(reader.end()) == []
 
     def test_an_event_without_end_is_bounded_and_the_next_one_is_read(self) -> None:
         reader = Events()

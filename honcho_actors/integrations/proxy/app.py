@@ -11,6 +11,7 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
+from collections import deque
 from collections.abc import AsyncIterator, Awaitable, Callable, MutableMapping
 from dataclasses import dataclass
 from typing import Any, Final
@@ -35,6 +36,11 @@ MAX_BODY_BYTES: Final = 32 * 1024 * 1024
 """Of a request that gets memory; a larger one passes without."""
 MAX_ANSWER_BYTES: Final = 32 * 1024 * 1024
 """Of an answer that is read; a larger one passes all the same."""
+
+STALLED_SECONDS: Final = 1.0
+"""That nothing is taken of a request's body before more of it is read, to learn whether the caller has left."""
+MAX_AHEAD_BYTES: Final = 1024 * 1024
+"""Of a body that are read in this way before the model takes them; behind more, a caller who leaves is not seen."""
 
 HOP_BY_HOP: Final = frozenset(
     {
@@ -216,6 +222,10 @@ class _Incoming:
         self._more = True
         self._gone = False
         self._read = asyncio.Event()
+        """The caller has sent everything, or has gone."""
+        self._receiving = asyncio.Lock()
+        self._ahead: deque[Message] = deque()
+        self._ahead_bytes = 0
 
     async def whole(self, limit: int) -> bytes | None:
         """The whole body, or None where it is larger; `pieces` then gives it all the same."""
@@ -226,7 +236,9 @@ class _Incoming:
             size += len(piece)
             if size > limit:
                 return None
-        return b"".join(self._first)
+        whole = b"".join(self._first)
+        self._first.clear()
+        return whole
 
     async def pieces(self) -> AsyncIterator[bytes]:
         """The body as it comes."""
@@ -238,21 +250,42 @@ class _Incoming:
                 yield piece
 
     async def left(self) -> None:
-        """Returns when the caller has gone."""
-        await self._read.wait()
+        """Returns when the caller has gone. Where a body stalls on its way to the model, it is read ahead for that."""
+        while not self._read.is_set():
+            try:
+                async with asyncio.timeout(STALLED_SECONDS):
+                    await self._read.wait()
+            except TimeoutError:
+                await self._look_ahead()
         while not self._gone:
-            message = await self._receive()
-            self._gone = message["type"] == "http.disconnect"
+            await self._receive_one()
+
+    async def _look_ahead(self) -> None:
+        if self._receiving.locked() or self._ahead_bytes >= MAX_AHEAD_BYTES:
+            return
+        async with self._receiving:
+            message = await self._receive_one()
+            self._ahead.append(message)
+            self._ahead_bytes += len(message.get("body", b""))
+
+    async def _receive_one(self) -> Message:
+        message = await self._receive()
+        self._gone = message["type"] == "http.disconnect"
+        if self._gone or not message.get("more_body", False):
+            self._read.set()
+        return message
 
     async def _next(self) -> bytes:
-        message = await self._receive()
+        async with self._receiving:
+            if self._ahead:
+                message = self._ahead.popleft()
+                self._ahead_bytes -= len(message.get("body", b""))
+            else:
+                message = await self._receive_one()
         if message["type"] == "http.disconnect":
-            self._more, self._gone = False, True
-            self._read.set()
+            self._more = False
             raise Left
         self._more = message.get("more_body", False)
-        if not self._more:
-            self._read.set()
         piece: bytes = message.get("body", b"")
         return piece
 
@@ -301,6 +334,8 @@ class _Along:
     def _read(self, whole: bool) -> Answer:
         try:
             if self._reader is not None:
+                for event in self._events.end() if whole else ():
+                    self._reader.feed(event)
                 done = whole or self._reader.complete or self._events.done
                 return self._reader.reply() if done else Answer(None)
             return self._protocol.answer(json.loads(b"".join(self._parts))) if whole else Answer(None)

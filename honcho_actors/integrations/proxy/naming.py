@@ -12,6 +12,7 @@ import hmac
 import ipaddress
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Any, Final
 
 from honcho_actors.integrations.protocols import Body
@@ -79,6 +80,7 @@ class Naming:
         return next((one.strip() for one in told if isinstance(one, str) and one.strip()), "")
 
 
+@lru_cache(maxsize=64)
 def is_loopback(host: str) -> bool:
     """Whether this name or address is this machine's alone."""
     if host.lower() == "localhost":

@@ -206,26 +206,27 @@ class _Link:
 
     async def ask(self, request: h11.Request, body: bytes | AsyncIterator[bytes]) -> Reply:
         self._in_use = True
-        try:
-            head = self._http.send(request) or b""
-            if isinstance(body, bytes):
-                whole = (self._http.send(h11.Data(data=body)) or b"") if body else b""
-                self._writer.write(head + whole + (self._http.send(h11.EndOfMessage()) or b""))
-            else:
-                self._writer.write(head)
-                async for piece in body:
-                    self._writer.write(self._http.send(h11.Data(data=piece)) or b"")
-                    await self._writer.drain()
-                self._writer.write(self._http.send(h11.EndOfMessage()) or b"")
-            await self._writer.drain()
-        except OSError:
-            pass  # it may have answered before it hung up: a refusal of a large body comes like this
+        with contextlib.suppress(OSError):  # it may have answered before it hung up: a refusal of a large body does
+            await self._say(request, body)
         while True:
             event = await self.next()
             if isinstance(event, h11.Response):
                 return Reply(self, event)
             if not isinstance(event, h11.InformationalResponse):
                 raise Unreachable("the model hung up before it answered")
+
+    async def _say(self, request: h11.Request, body: bytes | AsyncIterator[bytes]) -> None:
+        head = self._http.send(request) or b""
+        if isinstance(body, bytes):
+            whole = (self._http.send(h11.Data(data=body)) or b"") if body else b""
+            self._writer.write(head + whole + (self._http.send(h11.EndOfMessage()) or b""))
+        else:
+            self._writer.write(head)
+            async for piece in body:
+                self._writer.write(self._http.send(h11.Data(data=piece)) or b"")
+                await self._writer.drain()
+            self._writer.write(self._http.send(h11.EndOfMessage()) or b"")
+        await self._writer.drain()
 
     async def next(self) -> Any:
         """What came next; None when the model is gone, or is not speaking HTTP."""
