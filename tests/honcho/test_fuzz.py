@@ -175,9 +175,9 @@ def test_every_body_comes_to_an_outcome_in_bounded_time_and_memory() -> None:
                 tracemalloc.stop()
             op, read = READS[number % len(READS)]
             said = reply(dice, SHAPES[LIKELY[number % len(READS)]])
-            started = time.perf_counter()
+            started = time.thread_time()
             outcome = judge(op, said, read, skip, ("hk-" + "k" * 20,), NOW)
-            slowest = max(slowest, time.perf_counter() - started)
+            slowest = max(slowest, time.thread_time() - started)
             if isinstance(outcome, Ok):
                 kinds["ok"] = kinds.get("ok", 0) + 1
                 for text in texts(outcome.value):
@@ -231,7 +231,7 @@ async def test_broken_http_comes_to_an_outcome_too_and_leaves_no_connection() ->
             outcome = await (read_context(honcho) if number % 2 else honcho.list_peers("w", call=within()))
             assert isinstance(outcome, (Ok, Failure))
         assert honcho.status()["connections"]["busy"] == 0
-        for _ in range(100):
+        for _ in range(4_000):
             if stub.open == honcho.status()["connections"]["idle"]:
                 break
             await asyncio.sleep(0.005)

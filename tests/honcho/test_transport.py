@@ -32,7 +32,7 @@ def _say(answer: Answer, seen: Seen) -> Answer:
 
 
 async def settle(condition: Callable[[], bool]) -> None:
-    for _ in range(200):
+    for _ in range(4_000):
         if condition():
             return
         await asyncio.sleep(0.005)
@@ -178,7 +178,7 @@ async def test_a_write_that_did_not_go_out_whole_is_certainly_not_stored() -> No
         async with client(deaf.url) as honcho:
             late = failure(await honcho.add_messages("w", "s", large_batch(), within(0.5)))
             assert (late.kind, late.bytes_sent) == (FailureKind.TIMED_OUT, False)
-            small = failure(await honcho.add_messages("w", "s", [OutMessage("user", text("hello"))], within(0.3)))
+            small = failure(await honcho.add_messages("w", "s", [OutMessage("user", text("hello"))], within(0.7)))
             assert (small.kind, small.bytes_sent) == (FailureKind.UNKNOWN_OUTCOME, True)
     finally:
         deaf.close()
@@ -348,7 +348,7 @@ async def test_a_hung_resolver_holds_up_no_deadline_and_an_old_answer_is_used_me
             release.clear()
             key = next(iter(resolver._answers))
             resolver._answers[key] = (resolver._answers[key][0] - 1_000, resolver._answers[key][1])
-            assert isinstance(await read_context(honcho, within(5)), Ok), "the old answer, after a short wait"
+            assert isinstance(await read_context(honcho), Ok), "the old answer, after a short wait"
         release.set()
 
 

@@ -125,7 +125,7 @@ def test_what_a_kill_left_underived_is_derived_at_the_next_start(tmp_path: Path)
         assert client.get("/v3/workspaces/w/queue/status").json()["pending_work_units"] == 1
         server.kill()
     with process.start(tmp_path) as server, httpx.Client(base_url=server.url, trust_env=False) as client:
-        deadline = time.monotonic() + 10
+        deadline = time.monotonic() + 30
         while client.get("/v3/workspaces/w/queue/status").json()["pending_work_units"]:
             assert time.monotonic() < deadline
             time.sleep(0.01)

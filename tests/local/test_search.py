@@ -79,7 +79,7 @@ def test_an_empty_query_gives_the_newest(space: Space) -> None:
 )
 def test_no_query_is_taken_for_the_index_language(space: Space, query: str) -> None:
     space.say("s", ("alice", "I live in Lisbon."))
-    space.post("/search", {"query": query}, 200)
+    assert isinstance(space.post("/search", {"query": query}, 200), list)
 
 
 def test_one_workspace_is_never_searched_from_another(space: Space) -> None:

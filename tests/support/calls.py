@@ -15,7 +15,7 @@ from honcho_actors.privacy.egress import Screened
 T = TypeVar("T")
 
 
-def within(seconds: float = 5.0, priority: Priority = Priority.COLD) -> Call:
+def within(seconds: float = 20.0, priority: Priority = Priority.COLD) -> Call:
     """A call that ends so many seconds from now."""
     return Call(asyncio.get_running_loop().time() + seconds, priority)
 
