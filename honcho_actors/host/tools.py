@@ -28,6 +28,10 @@ MAX_ARGUMENT_CHARS: Final = 1_000_000
 RESULT_BYTES: Final = 60_000
 """What a source that is not trusted may say in one answer, the fence counted in."""
 
+DESCRIPTION_CHARS: Final = 10_000
+"""What it may say of one tool, or of one argument."""
+_PROSE: Final = frozenset({"description", "title"})
+
 _log = logging.getLogger("honcho_actors.host")
 
 
@@ -173,8 +177,10 @@ class ToolRegistry:
 
     def schemas(self, request: TurnRequest | None = None, style: Style = "openai") -> list[dict[str, Any]]:
         """What goes into a model's request as its tools, the caller's own copy: `openai` (chat completions),
-        `openai-responses`, `anthropic` (messages), `mcp`."""
-        return [described(tool, style) for tool in self.tools(request)]
+        `openai-responses`, `anthropic` (messages), `mcp`. What a source that is not trusted says of its tools is
+        neutralised; a tool that can't be described is left out."""
+        offered = (_offered(source, tool, style) for source, tool in self._shown(request)[0].values())
+        return [one for one in offered if one is not None]
 
     # -- what a model calls --------------------------------------------------------------------------------------------
 
@@ -261,6 +267,27 @@ def described(tool: HostTool, style: Style = "openai") -> dict[str, Any]:
     raise ValueError(f"style is one of {', '.join(STYLES)}")
 
 
+def _offered(source: _Registered, tool: HostTool, style: Style) -> dict[str, Any] | None:
+    if style not in STYLES:
+        return described(tool, style)
+    try:
+        shown = described(tool, style)
+        return shown if source.trusted else _told_of(shown)
+    except Exception:  # noqa: BLE001 boundary: a tool that can't be described costs only itself
+        _log.warning("tool %s of %s can't be described", tool.name, source.name)
+        return None
+
+
+def _told_of(value: Any) -> Any:
+    """A description of a tool, with the words in it neutralised; what a model has to repeat stays as it is."""
+    if isinstance(value, Mapping):
+        return {
+            name: fence.neutral(one[:DESCRIPTION_CHARS]) if name in _PROSE and isinstance(one, str) else _told_of(one)
+            for name, one in value.items()
+        }
+    return [_told_of(one) for one in value] if isinstance(value, list | tuple) else value
+
+
 def parsed(arguments: object) -> object:
     """What a model sent as arguments: JSON text is read, "" is none, anything else is left to the tool. ValueError for
     text that is no JSON, or nested too deep."""
@@ -285,7 +312,7 @@ def _asked(source: Source) -> Callable[[], Iterable[HostTool]]:
 
 def _those(source: Callable[[], Iterable[HostTool]], name: str) -> tuple[HostTool, ...]:
     try:
-        return tuple(source())
+        return tuple(tool for tool in source() if isinstance(tool.name, str))
     except Exception:  # noqa: BLE001 boundary: a source that fails costs only its own tools
         _log.warning("tools of %s could not be had", name)
         return ()

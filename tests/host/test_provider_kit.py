@@ -38,6 +38,7 @@ class Notes:
 
 @pytest.mark.parametrize("case", provider_kit.CASES, ids=str)
 def test_a_provider_that_does_as_it_should_meets_every_case(case: provider_kit.Case) -> None:
+    """The kit's cases assert; on the faulty providers below it is shown that each can fail."""
     case.run(Notes)
 
 
