@@ -19,7 +19,7 @@ Name = Callable[[str], str]
 REMOTE: tuple[Name, ...] = (names.session_id, names.peer_id, names.workspace_id)
 
 
-def distinct(keys: list[str], name: Name = names.session_id) -> list[str]:
+def check_distinct(keys: list[str], name: Name = names.session_id) -> list[str]:
     made = [name(key) for key in keys]
     assert len(set(made)) == len(keys), made
     assert all(VALID.fullmatch(one) for one in made), made
@@ -39,7 +39,7 @@ def test_SN7_a_disallowed_run_becomes_one_dash_trimmed_at_the_ends_and_a_digest_
 
 def test_SN8_a_key_of_punctuation_has_a_name_of_its_own() -> None:
     """New value: the source gave it the workspace's name, which every such key then shared."""
-    distinct(["!!!", "...", "?", "::", "workspace"])
+    check_distinct(["!!!", "...", "?", "::", "workspace"])
 
 
 def test_SN9_nothing_usable_anywhere_still_gives_a_valid_name() -> None:
@@ -52,7 +52,7 @@ def test_SN10_an_over_long_key_is_cut_to_at_most_100_with_a_digest() -> None:
 
 
 def test_SN11_two_long_keys_with_a_common_prefix_differ_and_are_both_100_long() -> None:
-    first, second = distinct(["y" * 300 + "1", "y" * 300 + "2"])
+    first, second = check_distinct(["y" * 300 + "1", "y" * 300 + "2"])
     assert len(first) == len(second) == 100
 
 
@@ -78,31 +78,31 @@ def test_case_57_a_long_matrix_key_gives_a_short_valid_name() -> None:
 
 
 def test_case_58_long_keys_that_differ_in_their_last_character_only_stay_apart() -> None:
-    distinct(["k" * 199 + tail for tail in "abc"])
+    check_distinct(["k" * 199 + tail for tail in "abc"])
 
 
 def test_case_59_keys_that_differ_by_punctuation_only_stay_apart() -> None:
-    distinct(["a:b/c", "a/b:c", "a-b-c", "a_b_c", "a b c", "a..b..c"])
+    check_distinct(["a:b/c", "a/b:c", "a-b-c", "a_b_c", "a b c", "a..b..c"])
 
 
 def test_case_61_keys_with_nothing_to_keep_stay_apart() -> None:
     """What a missing key means is decided by `identity`."""
-    distinct(["我的專案", "プロジェクト", "!!!", "...", "-"])
+    check_distinct(["我的專案", "プロジェクト", "!!!", "...", "-"])
 
 
 def test_case_62_case_and_normal_form_are_never_folded_and_a_surrogate_has_a_name() -> None:
-    distinct(["Team", "team", "Caf\u00e9", "Cafe\u0301", "a\ud83d", "a\ud83e", "a"])
+    check_distinct(["Team", "team", "Caf\u00e9", "Cafe\u0301", "a\ud83d", "a\ud83e", "a"])
 
 
 def test_case_63_peers_and_workspaces_follow_the_same_rule() -> None:
-    distinct(["jo.ann", "jo-ann", "Jo Ann", "jo ann"], names.peer_id)
+    check_distinct(["jo.ann", "jo-ann", "Jo Ann", "jo ann"], names.peer_id)
     assert VALID.fullmatch(names.workspace_id("hermes workspace"))
 
 
 def test_a_key_that_looks_like_a_made_name_gets_a_digest_of_its_own() -> None:
     once = names.session_id("a/b")
     assert names.session_id(once) != once
-    distinct(["a/b", once, names.session_id(once)])
+    check_distinct(["a/b", once, names.session_id(once)])
 
 
 def test_a_name_shows_nothing_of_a_credential_in_its_key() -> None:

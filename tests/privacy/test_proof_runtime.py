@@ -136,9 +136,9 @@ def test_no_text_of_a_withheld_turn_is_in_a_file_or_on_the_command_line(server: 
         for _ in range(10):
             memory.context(TurnRequest("room", user="ana", query=f"the key is {give()} and more words"), budget=0.01)
             turn = Turn("room", "ana", ("ordinary words", f"use {give()}"), give(), metadata={"a": give(), give(): 1})
-            assert memory.capture(turn).wait(ReceiptState.ACCEPTED, 10.0) is ReceiptState.ACCEPTED
+            assert memory.capture(turn).wait(ReceiptState.ACCEPTED, 30.0) is ReceiptState.ACCEPTED
         blank = memory.capture(Turn("room", "ana", give(), give()))
-        assert blank.wait(ReceiptState.ACCEPTED, 10.0) is ReceiptState.SKIPPED
+        assert blank.wait(ReceiptState.ACCEPTED, 30.0) is ReceiptState.SKIPPED
         shown = repr(memory.status().as_dict()) + repr(blank)
     kept = files(tmp_path)
     assert b"ordinary words" in kept
@@ -172,7 +172,7 @@ def test_case_71_no_word_of_a_query_is_in_any_log_of_any_library(
 ) -> None:
     caplog.set_level(logging.DEBUG)
     with Memory.start(settings(server, tmp_path)) as memory:
-        memory.capture(Turn("room", "ana", "my salary is 12345 a month", "noted")).wait(ReceiptState.DELIVERED, 10.0)
+        memory.capture(Turn("room", "ana", "my salary is 12345 a month", "noted")).wait(ReceiptState.DELIVERED, 30.0)
         for number in range(3):
             memory.context(
                 TurnRequest("room", user="ana", query=f"my salary is 12345, what about tax number {number}?")
@@ -193,7 +193,7 @@ def test_case_72_a_traceback_through_the_gate_shows_no_text(monkeypatch: pytest.
     with Memory.start(settings("http://127.0.0.1:9", tmp_path)) as memory:
         monkeypatch.setattr(rules, "find", broken)
         receipt = memory.capture(Turn("room", "ana", "quietly said words", "an answer"))
-        assert receipt.wait(ReceiptState.ACCEPTED, 10.0) is ReceiptState.SKIPPED
+        assert receipt.wait(ReceiptState.ACCEPTED, 30.0) is ReceiptState.SKIPPED
         assert receipt.reason == "withheld"
         shown = repr(memory.status().as_dict())
     assert "quietly" not in shown

@@ -49,7 +49,7 @@ def test_case_74_a_conversation_that_nothing_here_knows_is_empty_and_asks_nobody
 ) -> None:
     with Relay(server) as relay, memory_on(relay.url, tmp_path, workspace="case74") as memory:
         memory.capture(Turn("quiet", "ana", "the lighthouse in winter", None))
-        assert memory.flush(10.0)
+        assert memory.flush(30.0)
         assert memory.search("lighthouse", "session", key) == ()
         assert searched(relay) == []
 
@@ -60,7 +60,7 @@ def test_case_74_a_conversation_is_known_by_its_turn_alone_and_by_its_delivery_a
     with Relay(server) as relay:
         with memory_on(relay.url, tmp_path, workspace="case74b", recall_mode="tools") as memory:  # no turn is tabled
             memory.capture(Turn("told", "ana", "the lighthouse in winter", None))
-            assert memory.flush(10.0)
+            assert memory.flush(30.0)
             assert [hit.text for hit in memory.search("lighthouse", "session", "told")] == ["the lighthouse in winter"]
         with memory_on(relay.url, tmp_path, workspace="case74b", recall_mode="tools") as memory:
             assert len(memory.search("lighthouse", "session", "told")) == 1
@@ -82,7 +82,7 @@ def test_case_74_a_shared_room_and_another_partition_do_not_make_a_private_conve
     with Relay(server) as relay, memory_on(relay.url, tmp_path, workspace="case74c") as memory:
         memory.capture(Turn("room", "ana", "the lighthouse in winter", None, **hold))
         memory.context(TurnRequest("room", user="ana", **hold))
-        assert memory.flush(10.0)
+        assert memory.flush(30.0)
         assert memory.search("lighthouse", "session", "room") == ()
         assert searched(relay) == []
 
@@ -95,11 +95,11 @@ def test_case_74_where_a_key_is_one_persons_another_persons_conversation_does_no
         memory_on(relay.url, tmp_path, workspace="case74d", session_strategy="global", user_peer="ines") as memory,
     ):
         memory.capture(Turn("talk", "ana", "the lighthouse in winter", None))
-        assert memory.flush(10.0)
+        assert memory.flush(30.0)
         assert memory.search("lighthouse", "session", "talk") == ()
         assert searched(relay) == []
         memory.capture(Turn("talk", "ines", "the lighthouse in spring", None))
-        assert memory.flush(10.0)
+        assert memory.flush(30.0)
         assert {hit.text for hit in memory.search("lighthouse", "session", "talk")} == {"the lighthouse in spring"}
 
 
@@ -125,7 +125,7 @@ def test_case_64_what_was_queued_for_one_conversation_goes_there_after_a_switch_
         for number in range(3):
             memory.capture(Turn("first", "ana", f"to the first {number}", None))
         last = [memory.capture(Turn("second", "ana", f"to the second {number}", None)) for number in range(2)]
-        assert last[-1].wait(ReceiptState.ACCEPTED, 10.0) is ReceiptState.ACCEPTED
+        assert last[-1].wait(ReceiptState.ACCEPTED, 30.0) is ReceiptState.ACCEPTED
         relay.pass_on()
         assert memory.flush(40.0)
         sent: dict[str, list[str]] = {}
@@ -142,7 +142,7 @@ def test_case_78_files_are_for_their_owner_alone_whatever_the_umask(server: str,
     before = os.umask(umask)
     try:
         with memory_on(server, tmp_path, workspace=f"case78-{umask}") as memory:
-            memory.capture(Turn("room", "ana", "hello", "hello")).wait(ReceiptState.DELIVERED, 10.0)
+            memory.capture(Turn("room", "ana", "hello", "hello")).wait(ReceiptState.DELIVERED, 30.0)
             found = {
                 path: stat.S_IMODE(path.stat().st_mode) for path in tmp_path.rglob("*") if "home" not in path.parts
             }
@@ -157,20 +157,20 @@ def test_case_78_files_are_for_their_owner_alone_whatever_the_umask(server: str,
 def test_an_opt_out_after_a_yes_holds_at_the_next_turn_and_after_a_restart(server: str, tmp_path: Path) -> None:
     with memory_on(server, tmp_path, workspace="optout") as memory:
         assert (
-            memory.capture(Turn("room", "ana", "yes", None)).wait(ReceiptState.DELIVERED, 10.0)
+            memory.capture(Turn("room", "ana", "yes", None)).wait(ReceiptState.DELIVERED, 30.0)
             is ReceiptState.DELIVERED
         )
         memory.opt_out("room")
         after = memory.capture(Turn("room", "ana", "no more", None))
-        assert after.wait(ReceiptState.ACCEPTED, 10.0) is ReceiptState.SKIPPED
+        assert after.wait(ReceiptState.ACCEPTED, 30.0) is ReceiptState.SKIPPED
         assert after.reason == "opted_out"
         other = memory.capture(Turn("other", "ana", "still here", None))
-        assert other.wait(ReceiptState.ACCEPTED, 10.0) is not ReceiptState.SKIPPED
+        assert other.wait(ReceiptState.ACCEPTED, 30.0) is not ReceiptState.SKIPPED
     with memory_on(server, tmp_path, workspace="optout") as memory:
-        assert memory.capture(Turn("room", "ana", "no", None)).wait(ReceiptState.ACCEPTED, 10.0) is ReceiptState.SKIPPED
+        assert memory.capture(Turn("room", "ana", "no", None)).wait(ReceiptState.ACCEPTED, 30.0) is ReceiptState.SKIPPED
         memory.opt_in("room")
         back = memory.capture(Turn("room", "ana", "again", None))
-        assert back.wait(ReceiptState.ACCEPTED, 10.0) is not ReceiptState.SKIPPED
+        assert back.wait(ReceiptState.ACCEPTED, 30.0) is not ReceiptState.SKIPPED
 
 
 def test_forgetting_a_person_leaves_none_of_their_words_in_any_file_and_others_untouched(tmp_path: Path) -> None:
@@ -180,7 +180,7 @@ def test_forgetting_a_person_leaves_none_of_their_words_in_any_file_and_others_u
                 turn = Turn(
                     f"{person}-room", person, f"{person}word{number:03} was said here", f"heard {person}word{number:03}"
                 )
-                assert memory.capture(turn).wait(ReceiptState.ACCEPTED, 10.0) is ReceiptState.ACCEPTED
+                assert memory.capture(turn).wait(ReceiptState.ACCEPTED, 30.0) is ReceiptState.ACCEPTED
         gone = memory.forget("ana")
         assert gone.done
         assert gone.undelivered_turns == 20

@@ -37,6 +37,7 @@ _LONG: Final = re.compile(r"[!-~]{16}")
 _DIGITS: Final = re.compile(r"\d{4}")
 _PAUSE: Final = re.compile(r"[.;,!?\n。；，]")
 _JUST_AFTER: Final = re.compile(r"[ \t:=\"'`(\[{<>*_«“是]{0,8}")
+_NEXT_LINE: Final = re.compile(r"[ \t:*\"'`]{0,4}\r?\n[ \t]{0,8}[\"'`*]{0,2}")
 _FAR_CHARS: Final = {PASSWORD: 10, KEY: 16, HINT: 16, PIN: 1 << 30}
 """A shorter word is no candidate unless something joins it to the credential word."""
 
@@ -274,7 +275,10 @@ def _said(text: str, low: str, end: int, stop: int, kind: int) -> str | None:
             words_between += 1
             continue
         near = (
-            joined or _connected(low, at) or (not words_between and end < at and _JUST_AFTER.fullmatch(text, end, at))
+            joined
+            or _connected(low, at)
+            or (not words_between and end < at and _JUST_AFTER.fullmatch(text, end, at))
+            or (text[found.end() : found.end() + 1] in ("", "\n", "\r") and _NEXT_LINE.fullmatch(text, end, at))
         )
         foreign = kind == PASSWORD and low[end - 1] > "\u02af"
         if not near and not foreign and len(token) < _FAR_CHARS[kind]:

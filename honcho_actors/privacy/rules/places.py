@@ -50,7 +50,8 @@ _COMMAND: Final = re.compile(
     r"(?:\bmysql(?:dump|admin)?\b[^\n|]{0,64}?\s-p|\bsshpass\s{1,3}-p\s{0,2}[\"']?|\b(?:curl|wget)\b[^\n|]{0,96}?\s"
     r"(?:-u|--user)[ =]?[\"']?[\w.@+-]{1,64}:|\bhtpasswd\b[^\n|]{0,80}\s|\b(?:redis-cli)\b[^\n|]{0,64}?\s-a\s{1,3}|"
     r"\bdocker login\b[^\n|]{0,64}?\s-p\s{1,3}|\bnet use\b[^\n|]{0,120}\s|"
-    r"\b(?:requirepass|masterauth)\s{1,3}[\"']?|"
+    r"\brequirepass\s{1,3}[\"']?|\bauth=\(\s{0,2}[\"'][^\"'\n]{1,64}[\"'],\s{0,3}[\"']|"
+    r"\b[Ss]et_?[Pp]assword\(\s{0,2}[\"']|"
     r"\bIDENTIFIED BY\s{1,3}[\"']|\becho\s{1,3}[\"']?(?=\S{4,128}\s{0,3}\|\s{0,3}sudo)|"
     r"\blftp\b[^\n|]{0,64}?\s-u\s{1,3}[\w.@+-]{1,64},|"
     r"\bConvertTo-SecureString\s{1,3}(?:-String\s{1,3})?[\"']|\bnet user\s{1,3}[\w.-]{1,32}\s{1,3}|\bpsk=[\"']?|"
@@ -68,7 +69,17 @@ _COMMANDS: Final = (
     "rclone",
     "IDENTIFIED BY",
 )
-_COMMANDS_TOO: Final = ("requirepass", "masterauth", "lftp", "ConvertTo-SecureString", "psk=", "| sudo")
+_COMMANDS_TOO: Final = (
+    "requirepass",
+    "masterauth",
+    "auth=(",
+    "etPassword(",
+    "et_password(",
+    "lftp",
+    "ConvertTo-SecureString",
+    "psk=",
+    "| sudo",
+)
 _TIGHT: Final = re.compile(
     r"[(\"'`«“]{0,2}(?:([A-Za-z][\w.@-]{1,40})[:|]|(?:admin|root|user|guest|test|deploy|login|pi|ubuntu|postgres|sa)/)"
     r"([^\s/|]{6,64})\Z"
