@@ -55,7 +55,7 @@ for number in range(2 * rounds):
         memory.context(TurnRequest(session_key="one", user="ines", query="where were we?"), 0.1)
         receipt = memory.capture(Turn("one", "ines", "hello there", "you"))
         if number % 3 == 0:
-            receipt.wait("accepted", 10.0)
+            receipt.wait("accepted", 30.0)
         if number % 2:
             raise RuntimeError("the host's own")
         sys.exit(0)
@@ -91,7 +91,7 @@ from honcho_actors import Memory, Settings, Turn
 folder = Path(sys.argv[1])
 memory = Memory.start(Settings(base_url="http://127.0.0.1:9", state_dir=folder / "state", cache_dir=folder / "cache"))
 for number in range(20):
-    memory.capture(Turn(f"talk-{number}", "ines", "hello", "you")).wait("accepted", 10.0)
+    memory.capture(Turn(f"talk-{number}", "ines", "hello", "you")).wait("accepted", 30.0)
 raise KeyError("main has gone")
 """
 

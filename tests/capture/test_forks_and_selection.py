@@ -40,12 +40,12 @@ def test_a_fork_copies_the_parent_up_to_the_turn_once_and_before_what_the_child_
     with Rig(state, honcho, workspace=workspace) as rig:
         for number in range(4):
             rig.capture.capture(turn(number, "parent"))
-        assert rig.capture.flush(10.0)
+        assert rig.capture.flush(30.0)
         rig.capture.fork("parent", "child", at="t2")
         rig.capture.capture(turn(50, "child"))
-        assert rig.capture.flush(10.0)
+        assert rig.capture.flush(30.0)
         rig.capture.capture(turn(51, "child"))
-        assert rig.capture.flush(10.0)
+        assert rig.capture.flush(30.0)
     assert texts(honcho, "child", workspace) == said(0, 1, 2, 50, 51)
     copied = stored(honcho, "child", workspace)[:6]
     parent = stored(honcho, "parent", workspace)
@@ -72,10 +72,10 @@ def test_copied_messages_are_sent_with_derivation_switched_off(honcho: str, work
 
     with Rig(state, honcho, workspace=workspace, wrap=Watched) as rig:
         rig.capture.capture(turn(1, "parent"))
-        rig.capture.flush(5.0)
+        rig.capture.flush(30.0)
         rig.capture.fork("parent", "child", at="t1")
         rig.capture.capture(turn(2, "child"))
-        assert rig.capture.flush(10.0)
+        assert rig.capture.flush(30.0)
     assert [reasoning for session, _, reasoning in sent if session == "child"] == [False, False, True, True]
     assert all(reasoning for session, _, reasoning in sent if session == "parent")
 
@@ -88,7 +88,7 @@ def test_the_childs_first_delivery_waits_for_the_parents_turns_up_to_the_fork(
         for number in range(3):
             rig.capture.capture(turn(number, "parent"))
         rig.capture.fork("parent", "child", at="t1")
-        rig.capture.capture(turn(9, "child")).wait("accepted", 5.0)
+        rig.capture.capture(turn(9, "child")).wait("accepted", 30.0)
         proxy.up()
         assert rig.capture.flush(20.0)
     assert texts(honcho, "child", workspace) == said(0, 1, 9)
@@ -114,14 +114,14 @@ def test_a_fork_without_record_anchor_or_content_starts_fresh_and_says_why(
 ) -> None:
     with Rig(state, honcho, workspace=workspace) as rig:
         rig.capture.capture(turn(1, "parent"))
-        rig.capture.flush(5.0)
+        rig.capture.flush(30.0)
         rig.capture.fork("nobody", "a", at="t1")
         rig.capture.fork("parent", "b", at="no such turn")
         rig.capture.opt_out("unused")
         rig.capture.fork("b", "c")
         for child in "abc":
             rig.capture.capture(turn(2, child))
-        assert rig.capture.flush(15.0)
+        assert rig.capture.flush(30.0)
     for child in "ab":
         assert texts(honcho, child, workspace) == said(2)
     found = rows(
@@ -136,7 +136,7 @@ def test_a_fork_needs_no_user_where_every_turn_must_name_one(honcho: str, worksp
         rig.capture.capture(turn(1, "parent", user="ann"))
         rig.capture.fork("parent", "child", at="t1")
         rig.capture.capture(turn(2, "child", user="ann"))
-        assert rig.capture.flush(10.0)
+        assert rig.capture.flush(30.0)
     assert texts(honcho, "child", workspace) == said(1, 2)
 
 
@@ -158,7 +158,7 @@ def test_read_only_fences_what_is_queued_creates_nothing_and_keeps_everything(
     honcho: str, workspace: str, state: Path
 ) -> None:
     with faults(honcho) as proxy, Rig(state, None, workspace=workspace) as rig:
-        rig.capture.capture(turn(1)).wait("accepted", 5.0)
+        rig.capture.capture(turn(1)).wait("accepted", 30.0)
         rig.change(base_url=proxy.url, save_messages=False)
         receipt = rig.capture.capture(turn(2))
         assert (receipt.state, receipt.reason) == (ReceiptState.SKIPPED, "read_only")
@@ -170,7 +170,7 @@ def test_read_only_fences_what_is_queued_creates_nothing_and_keeps_everything(
         assert not proxy.requests()
         assert rig.capture.status()["pending_turns"] == 1
         rig.change(save_messages=True)
-        assert rig.capture.flush(10.0)
+        assert rig.capture.flush(30.0)
     assert texts(honcho, "s", workspace) == said(1)
 
 
@@ -180,7 +180,7 @@ def test_read_only_that_begins_in_a_backlog_stops_before_the_next_request(
     with Rig(state, None, workspace=workspace) as rig:
         for number in range(300):
             last = rig.capture.capture(turn(number))
-        last.wait("accepted", 5.0)
+        last.wait("accepted", 30.0)
     slow = [{"fault": "latency", "on": ["add_messages"], "delay": 0.4}]
     with faults(honcho, slow) as proxy, Rig(state, proxy.url, workspace=workspace) as rig:
         assert until(lambda: proxy.requests().get("add_messages", 0) >= 1)
@@ -200,14 +200,14 @@ def test_opting_out_is_effective_for_what_is_captured_from_then_on_and_survives_
         rig.capture.capture(turn(1))
         rig.capture.opt_out("s")
         out = rig.capture.capture(turn(2))
-        assert out.wait("accepted", 5.0) is ReceiptState.SKIPPED
+        assert out.wait("accepted", 30.0) is ReceiptState.SKIPPED
         assert out.reason == "opted_out"
-        assert rig.capture.capture(turn(2, "other")).wait("accepted", 5.0) is not ReceiptState.SKIPPED
+        assert rig.capture.capture(turn(2, "other")).wait("accepted", 30.0) is not ReceiptState.SKIPPED
     with Rig(state, honcho, workspace=workspace) as rig:
-        assert rig.capture.capture(turn(3)).wait("accepted", 5.0) is ReceiptState.SKIPPED
+        assert rig.capture.capture(turn(3)).wait("accepted", 30.0) is ReceiptState.SKIPPED
         rig.capture.opt_in("s")
         rig.capture.capture(turn(4))
-        assert rig.capture.flush(5.0)
+        assert rig.capture.flush(30.0)
     assert texts(honcho, "s", workspace) == said(1, 4)
 
 
@@ -217,17 +217,17 @@ def test_forgetting_a_person_removes_their_rows_and_names_what_remains(
     with faults(honcho) as proxy, Rig(state, proxy.url, workspace=workspace) as rig:
         rig.capture.capture(turn(1, "ann-1", user="ann"))
         rig.capture.capture(turn(1, "bob-1", user="bob"))
-        assert rig.capture.flush(10.0)
+        assert rig.capture.flush(30.0)
         proxy.down()
-        rig.capture.capture(turn(2, "ann-1", user="ann", prompt="a secret of ann's")).wait("accepted", 5.0)
-        rig.capture.capture(turn(2, "bob-1", user="bob")).wait("accepted", 5.0)
+        rig.capture.capture(turn(2, "ann-1", user="ann", prompt="a secret of ann's")).wait("accepted", 30.0)
+        rig.capture.capture(turn(2, "bob-1", user="bob")).wait("accepted", 30.0)
         gone = rig.capture.forget("ann")
         assert (gone.done, gone.undelivered_turns, gone.remembered_turns) == (True, 1, 1)
         assert len(gone.remote_sessions) == 1
         for path in state.glob("outbox.db*"):
             assert b"a secret of ann's" not in path.read_bytes()
         proxy.up()
-        assert rig.capture.flush(10.0)
+        assert rig.capture.flush(30.0)
     assert rows(state, "SELECT count(*) FROM batch WHERE user='ann'") == [(0,)]
     ann = gone.remote_sessions[0]
     assert texts(honcho, ann, workspace) == said(1)
@@ -270,12 +270,12 @@ def test_members_are_established_with_their_preset_before_the_first_message(
 ) -> None:
     with faults(honcho) as proxy, Rig(state, proxy.url, workspace=workspace) as rig:
         rig.capture.capture(turn(1))
-        assert rig.capture.flush(10.0)
+        assert rig.capture.flush(30.0)
     for peer in ("user", "assistant"):
         assert member(honcho, workspace, "s", peer) == {"observe_me": True, "observe_others": True}
     with Rig(state, honcho, workspace=workspace, observation_mode="unified") as rig:
         rig.capture.capture(turn(1, "unified"))
-        assert rig.capture.flush(10.0)
+        assert rig.capture.flush(30.0)
     assert member(honcho, workspace, "unified", "user") == {"observe_me": True, "observe_others": False}
     assert member(honcho, workspace, "unified", "assistant") == {"observe_me": False, "observe_others": True}
 
@@ -283,7 +283,7 @@ def test_members_are_established_with_their_preset_before_the_first_message(
 def test_a_member_that_another_tool_made_without_flags_is_mended(honcho: str, workspace: str, state: Path) -> None:
     with Rig(state / "other", honcho, workspace=workspace) as rig:
         rig.capture.capture(turn(1))
-        assert rig.capture.flush(10.0)
+        assert rig.capture.flush(30.0)
     body = json.dumps({"observe_me": None, "observe_others": None}).encode()
     opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
     for peer in ("user", "assistant"):
@@ -292,7 +292,7 @@ def test_a_member_that_another_tool_made_without_flags_is_mended(honcho: str, wo
         opener.open(urllib.request.Request(url, data=body, method="PUT", headers=headers), timeout=30).close()
     with Rig(state / "ours", honcho, workspace=workspace) as rig:
         rig.capture.capture(turn(2))
-        assert rig.capture.flush(10.0)
+        assert rig.capture.flush(30.0)
     assert member(honcho, workspace, "s", "assistant") == {"observe_me": True, "observe_others": True}
 
 
@@ -303,7 +303,7 @@ def test_a_second_person_who_joins_a_conversation_is_established_before_they_spe
         shared = {"audience": "shared"}
         rig.capture.capture(turn(1, "group", user="ann", **shared))
         rig.capture.capture(turn(2, "group", user="bob", **shared))
-        assert rig.capture.flush(10.0)
+        assert rig.capture.flush(30.0)
         session = rows(state, "SELECT session FROM conversation")
     assert len(session) == 1
     messages = stored(honcho, session[0][0], workspace)
@@ -315,12 +315,12 @@ def test_rows_go_to_the_workspace_and_server_for_which_they_were_captured(
     honcho: str, workspace: str, state: Path
 ) -> None:
     with Rig(state, "http://127.0.0.1:9", workspace=workspace) as rig:
-        rig.capture.capture(turn(1)).wait("accepted", 5.0)
+        rig.capture.capture(turn(1)).wait("accepted", 30.0)
         rig.change(base_url=honcho, workspace=f"{workspace}-b")
-        rig.capture.capture(turn(2)).wait("delivered", 5.0)
+        rig.capture.capture(turn(2)).wait("delivered", 30.0)
         assert until(lambda: rig.capture.status()["waiting"] == {"other_server": 1})
         rig.change(workspace=f"{workspace}-c")
-        rig.capture.capture(turn(3)).wait("delivered", 5.0)
+        rig.capture.capture(turn(3)).wait("delivered", 30.0)
     assert texts(honcho, "s", workspace) == []
     assert texts(honcho, "s", f"{workspace}-b") == said(2)
     assert texts(honcho, "s", f"{workspace}-c") == said(3)
@@ -333,13 +333,13 @@ def test_the_same_turn_twice_is_one_batch_and_the_same_words_twice_are_two(
         first = rig.capture.capture(turn(1))
         again = rig.capture.capture(turn(1))
         assert first.batch_id == again.batch_id
-        assert rig.capture.flush(5.0)
+        assert rig.capture.flush(30.0)
         late = rig.capture.capture(turn(1))
-        assert late.wait("delivered", 5.0) is ReceiptState.DELIVERED
+        assert late.wait("delivered", 30.0) is ReceiptState.DELIVERED
         for _ in range(2):
             rig.capture.capture(turn(2, turn_id=None))
-        assert rig.capture.flush(5.0)
+        assert rig.capture.flush(30.0)
     with Rig(state, honcho, workspace=workspace) as rig:
-        assert rig.capture.capture(turn(1)).wait("delivered", 5.0) is ReceiptState.DELIVERED
-        assert rig.capture.flush(5.0)
+        assert rig.capture.capture(turn(1)).wait("delivered", 30.0) is ReceiptState.DELIVERED
+        assert rig.capture.flush(30.0)
     assert texts(honcho, "s", workspace) == said(1, 2, 2)

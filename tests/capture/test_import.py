@@ -66,11 +66,11 @@ def test_each_format_is_found_by_itself_imported_in_order_and_never_twice(
     with Rig(state, honcho, workspace=workspace) as rig:
         first = import_files(rig.capture, [path])
         assert (first.conversations, first.messages, first.accepted, first.known) == (1, 5, 5, 0)
-        assert rig.capture.flush(10.0)
+        assert rig.capture.flush(30.0)
     with faults(honcho) as proxy, Rig(state, honcho, workspace=workspace) as rig:
         again = import_files(rig.capture, [path])
         assert (again.accepted, again.known) == (0, 5)
-        assert rig.capture.flush(10.0)
+        assert rig.capture.flush(30.0)
         assert not proxy.requests()
     key = next(iter(read_file(path, Problems()))).key
     assert texts(honcho, key, workspace) == [text for _, text in CHAT]
@@ -87,12 +87,12 @@ def test_an_import_outlives_the_delivered_window_and_an_interruption(
     more["workspace"] = workspace
     with Rig(state, honcho, **more) as rig:
         assert import_files(rig.capture, [path]).accepted == 31
-        assert rig.capture.flush(10.0)
+        assert rig.capture.flush(30.0)
     path.write_text("\n".join(lines) + "\n", "utf-8")
     with Rig(state, honcho, **more) as rig:
         result = import_files(rig.capture, [path])
         assert (result.known, result.accepted) == (31, 49)
-        assert rig.capture.flush(10.0)
+        assert rig.capture.flush(30.0)
         assert import_files(rig.capture, [path]).accepted == 0
     assert texts(honcho, "long", workspace) == [json.loads(line)["content"] for line in lines]
 

@@ -19,7 +19,7 @@ from tests.support.shared_faults import faults
 def test_what_waits_is_listed_and_what_was_said_is_shown_only_when_asked_for(workspace: str, state: Path) -> None:
     with Rig(state, None, workspace=workspace) as rig:
         receipt = rig.capture.capture(turn(1))
-        receipt.wait("accepted", 5.0)
+        receipt.wait("accepted", 30.0)
     path = state / "outbox.db"
     (entry,) = inspect.entries(path)
     assert (entry.batch_id, entry.state, entry.messages, entry.turn_id) == (receipt.batch_id, "accepted", 2, "t1")
@@ -37,7 +37,7 @@ def test_what_was_set_aside_can_be_retried_and_is_delivered_once(honcho: str, wo
         Rig(state, proxy.url, workspace=workspace) as rig,
     ):
         rig.capture.capture(turn(1))
-        assert rig.capture.flush(10.0)
+        assert rig.capture.flush(30.0)
         path = state / "outbox.db"
         (entry,) = inspect.entries(path)
         assert (entry.state, entry.reason, entry.messages) == ("set_aside", "status_422", 2)
@@ -45,7 +45,7 @@ def test_what_was_set_aside_can_be_retried_and_is_delivered_once(honcho: str, wo
         assert inspect.retry(path, entry.batch_id) == 2
         assert inspect.retry(path) == 0
         with Rig(state, proxy.url, workspace=workspace) as rig:
-            assert rig.capture.flush(10.0)
+            assert rig.capture.flush(30.0)
     assert texts(honcho, "s", workspace) == said(1)
     assert inspect.entries(path) == []
     assert [entry.state for entry in inspect.entries(path, states=frozenset({"delivered"}))] == ["delivered"]
@@ -57,7 +57,7 @@ def test_what_is_retried_from_outside_is_noticed_by_the_running_process(
     refusing = [{"fault": "status", "on": ["add_messages"], "status": 422}]
     with faults(honcho, refusing) as proxy, Rig(state, proxy.url, workspace=workspace) as rig:
         rig.capture.capture(turn(1))
-        assert rig.capture.flush(10.0)
+        assert rig.capture.flush(30.0)
         proxy.plan([])
         assert inspect.retry(state / "outbox.db") == 2
         assert until(lambda: rig.capture.status().get("delivered") == 2, 30.0)

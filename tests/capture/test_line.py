@@ -12,9 +12,9 @@ def test_a_turn_is_pending_at_once_then_accepted_then_delivered(honcho: str, wor
     with Rig(state, honcho, workspace=workspace) as rig:
         receipt = rig.capture.capture(turn(1))
         assert receipt.state in (ReceiptState.PENDING, ReceiptState.ACCEPTED)
-        assert receipt.wait("accepted", 5.0) in (ReceiptState.ACCEPTED, ReceiptState.DELIVERED)
-        assert receipt.wait("delivered", 5.0) is ReceiptState.DELIVERED
-        assert rig.capture.flush(5.0) is True
+        assert receipt.wait("accepted", 30.0) in (ReceiptState.ACCEPTED, ReceiptState.DELIVERED)
+        assert receipt.wait("delivered", 30.0) is ReceiptState.DELIVERED
+        assert rig.capture.flush(30.0) is True
         status = rig.capture.status()
         assert (status["pending_turns"], status["delivered"], status["doubled"]) == (0, 2, 0)
         assert [key.key for key in rig.uploaded] == ["s"]
@@ -44,8 +44,8 @@ def test_what_was_captured_without_any_server_is_delivered_when_one_is_configure
 ) -> None:
     with Rig(state, None, workspace=workspace) as rig:
         for number in range(3):
-            assert rig.capture.capture(turn(number)).wait("accepted", 5.0) is ReceiptState.ACCEPTED
+            assert rig.capture.capture(turn(number)).wait("accepted", 30.0) is ReceiptState.ACCEPTED
         assert rig.capture.flush(0.3) is False
         rig.change(base_url=honcho)
-        assert rig.capture.flush(10.0)
+        assert rig.capture.flush(30.0)
     assert texts(honcho, "s", workspace) == said(0, 1, 2)

@@ -89,7 +89,7 @@ class TestLocal:
         self, command: Command, tmp_path: Path
     ) -> None:
         (tmp_path / "file").write_text("")
-        sentence(command("local", "--port", "0", "--data", str(tmp_path / "file" / "data")), 2)
+        assert "data" in sentence(command("local", "--port", "0", "--data", str(tmp_path / "file" / "data")), 2)
 
     def test_it_serves_until_it_is_told_to_end(self, begin: Begin, tmp_path: Path) -> None:
         process = begin("local", "--json", "--port", "0", "--data", str(tmp_path / "data"))

@@ -23,9 +23,9 @@ from honcho_actors.local.process import start
 from tests.support.transcripts import locomo, write
 
 ROOT = Path(__file__).resolve().parent.parent.parent
-NAMES = ("26", "30", "49")
+NAMES = ["26", "30", "49"]
 if os.environ.get("HONCHO_DEMO_ALL"):
-    NAMES = ("26", "30", "41", "42", "43", "44", "47", "48", "49", "50")
+    NAMES += ["41", "42", "43", "44", "47", "48", "50"]
 PLAIN = {name: value for name, value in os.environ.items() if not name.startswith(("HONCHO_", "XDG_"))}
 
 

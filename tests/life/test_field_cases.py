@@ -96,7 +96,7 @@ def test_case_35_work_during_and_after_a_stop_is_answered_and_a_new_start_works(
     for worker in workers:
         worker.join(20.0)
     assert raised == []
-    assert {one.wait("accepted", 5.0) for one in receipts} <= {"skipped", "accepted", "delivered"}
+    assert {one.wait("accepted", 30.0) for one in receipts} <= {"skipped", "accepted", "delivered"}
     assert {one.reason for one in receipts if one.state == "skipped"} == {"closed"}
     assert ask(memory).reason is Reason.CLOSED
     assert set(threading.enumerate()) <= threads

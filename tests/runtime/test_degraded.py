@@ -7,7 +7,7 @@ import os
 import threading
 import time
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -19,20 +19,13 @@ from honcho_actors.model import Cause, Reason, ReceiptState, SkipReason, State
 from honcho_actors.runtime import HealthChange
 from honcho_actors.runtime.health import Limits
 from tests.runtime.conftest import MakeMemory
-from tests.support.memory_world import Server
+from tests.support.memory_world import Server, until
 
 UNREACHABLE = "http://127.0.0.1:9"
 
 
 def ask(session: str, user: str = "ann") -> TurnRequest:
     return TurnRequest(session_key=session, user=user, query="what about the garden?")
-
-
-def until(holds: Callable[[], Any], seconds: float = 30.0) -> None:
-    end = time.monotonic() + seconds
-    while not holds():
-        assert time.monotonic() < end, "it did not come to hold"
-        time.sleep(0.01)
 
 
 def causes(memory: Memory) -> list[str]:
@@ -154,7 +147,7 @@ class TestTheOtherCauses:
         (tmp_path / "file").write_text("")
         memory = make(server.url, state_dir=tmp_path / "file" / "state")
         memory.capture(Turn("one", "ann", "a", "b")).wait(ReceiptState.ACCEPTED, 20.0)
-        until(lambda: Cause.STORE in causes(memory) or Cause.GIVEN_UP in causes(memory))
+        assert until(lambda: Cause.STORE in causes(memory) or Cause.GIVEN_UP in causes(memory))
 
     def test_turns_that_are_all_skipped(self, make: MakeMemory) -> None:
         memory = make(UNREACHABLE, require_user=True)
@@ -169,12 +162,12 @@ class TestTheOtherCauses:
         memory = make(UNREACHABLE)
         limits(memory, oldest=0.2)
         memory.capture(Turn("one", "ann", "a", "b")).wait(ReceiptState.ACCEPTED, 20.0)
-        until(lambda: Cause.OUTBOX_STUCK in causes(memory))
+        assert until(lambda: Cause.OUTBOX_STUCK in causes(memory))
 
     def test_a_disk_that_is_nearly_full(self, make: MakeMemory, server: Server) -> None:
         memory = make(server.url)
         limits(memory, free_bytes=1 << 60)
-        until(lambda: causes(memory) == [Cause.DISK])
+        assert until(lambda: causes(memory) == [Cause.DISK])
 
     def test_a_manager_that_dies_again_and_again(self, make: MakeMemory, server: Server) -> None:
         memory = make(server.url)
@@ -216,7 +209,7 @@ class TestCallbacks:
         memory.on_health(blocks)
         memory.on_health(told.append)
         limits(memory, free_bytes=1 << 60)
-        until(lambda: causes(memory) == [Cause.DISK])
+        assert until(lambda: causes(memory) == [Cause.DISK])
         limits(memory)
         until(lambda: causes(memory) == [])
         assert memory.context(ask("one")).reason is Reason.FILLED
@@ -235,7 +228,7 @@ class TestCallbacks:
         take_back()
         take_back()
         limits(memory, free_bytes=1 << 60)
-        until(lambda: causes(memory) == [Cause.DISK])
+        assert until(lambda: causes(memory) == [Cause.DISK])
         make(tree=False).on_health(told.append)()
         assert told == []
 
@@ -245,7 +238,7 @@ class TestCallbacks:
         memory.on_health(told.append)
         limits(memory, free_bytes=1 << 60)
         until(lambda: told)
-        until(lambda: "honcho-health" not in {thread.name for thread in threading.enumerate()})
+        assert until(lambda: "honcho-health" not in {thread.name for thread in threading.enumerate()})
 
     def test_a_child_that_was_forked_in_the_middle_of_a_look_can_be_asked_and_tells_nobody(
         self, make: MakeMemory, server: Server, tmp_path: Path

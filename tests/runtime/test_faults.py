@@ -19,7 +19,8 @@ from honcho_actors.model import Reason, ReceiptState, SkipReason, State
 from honcho_actors.runtime import tree as tree_module
 from honcho_actors.sessions.facade import MANAGER
 from tests.runtime.conftest import MakeMemory
-from tests.runtime.test_memory import ask, counted, say, until
+from tests.runtime.test_memory import ask, counted, say
+from tests.support.memory_world import until
 
 
 def inside(memory: Memory) -> tree_module.Tree:
@@ -47,7 +48,7 @@ def gauge(memory: Memory, name: str, **labels: str) -> float:
 
 
 def warm(memory: Memory, session: str = "one") -> None:
-    memory.capture(say(session)).wait(ReceiptState.DELIVERED, 10.0)
+    memory.capture(say(session)).wait(ReceiptState.DELIVERED, 30.0)
     memory.refresh(ask(session))
     until(lambda: "1963" in memory.context(ask(session)).system)
     until(partial(counted, memory))
@@ -161,7 +162,7 @@ class TestGauges:
     def test_107_the_depth_of_the_queue_is_that_of_the_outbox(self, make: MakeMemory) -> None:
         memory = make("http://127.0.0.1:9")
         for number in range(7):
-            memory.capture(say("one", f"thing {number}")).wait(ReceiptState.ACCEPTED, 5.0)
+            memory.capture(say("one", f"thing {number}")).wait(ReceiptState.ACCEPTED, 30.0)
         until(lambda: gauge(memory, "outbox_pending") == 7.0)
         assert memory.status().outbox["pending_turns"] == 7
 
@@ -194,7 +195,7 @@ class TestGauges:
             urls.append(str(memory.status().endpoints["metrics"]))
             memory.context(ask(f"talk-{number}", user=f"person-{number}"))
             seen = whole[0]
-            until(lambda seen=seen: whole[0] > seen, 20.0)
+            until(lambda seen=seen: whole[0] > seen)  # type: ignore[misc]
             memory.close(3.0)
         done.set()
         for scraper in scrapers:
@@ -211,7 +212,7 @@ from honcho_actors import Memory, Settings, Turn, TurnRequest
 folder = Path(sys.argv[1])
 memory = Memory.start(Settings(base_url=sys.argv[2], state_dir=folder / "state", cache_dir=folder / "cache"))
 memory.context(TurnRequest(session_key="one", user="ines", query="where were we?"), 0.2)
-memory.capture(Turn("one", "ines", "hello", "you")).wait("accepted", 5.0)
+memory.capture(Turn("one", "ines", "hello", "you")).wait("accepted", 30.0)
 if sys.argv[3] == "fork":
     child = os.fork()
     if child == 0:

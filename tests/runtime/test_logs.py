@@ -11,8 +11,8 @@ from honcho_actors import Turn, TurnRequest
 from honcho_actors.model import Cause
 from honcho_actors.runtime import HealthChange
 from tests.runtime.conftest import MakeMemory
-from tests.runtime.test_degraded import causes, until
-from tests.support.memory_world import Server
+from tests.runtime.test_degraded import causes
+from tests.support.memory_world import Server, until
 
 WORDS = "a clinker dinghy from 1963 in an unheated shed"
 PERSON = "ines-of-the-harbour"

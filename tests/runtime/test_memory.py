@@ -20,6 +20,7 @@ from honcho_actors.host import ContextRegistry
 from honcho_actors.model import Placement, Reason, ReceiptState, SkipReason, State
 from honcho_actors.privacy import identity
 from tests.runtime.conftest import MakeMemory
+from tests.support.memory_world import until
 from tests.support.stopwatch import Stopwatch
 
 UNREACHABLE = "http://127.0.0.1:9"
@@ -34,13 +35,6 @@ def say(session: str, text: str = SAID, user: str = "ines", **more: object) -> T
     return Turn(session, user, text, "What a find.", **more)  # type: ignore[arg-type]
 
 
-def until(done: object, seconds: float = 30.0) -> None:
-    end = time.monotonic() + seconds
-    while not done():  # type: ignore[operator]
-        assert time.monotonic() < end, "not reached in time"
-        time.sleep(0.01)
-
-
 def counted(memory: Memory) -> bool:
     """The manager has seen every turn that was served."""
     return bool(memory.status().sessions["uncounted_turns"] == 0)
@@ -52,7 +46,7 @@ class TestTurns:
     ) -> None:
         memory = make(server, workspace="turns-1")
         assert memory.context(ask("one")).reason is Reason.NOTHING_KNOWN
-        assert memory.capture(say("one")).wait(ReceiptState.DELIVERED, 10.0) is ReceiptState.DELIVERED
+        assert memory.capture(say("one")).wait(ReceiptState.DELIVERED, 30.0) is ReceiptState.DELIVERED
         memory.refresh(ask("one"))
         until(lambda: "1963" in memory.context(ask("one")).system)
         fresh = memory.context(ask("two"))
@@ -68,7 +62,7 @@ class TestTurns:
         async def talk() -> tuple[State, ReceiptState, bool, int]:
             first = await memory.acontext(ask("one"))
             receipt = await memory.acapture(say("one"))
-            return first.state, receipt.state, await memory.aflush(10.0), len(await memory.asearch("dinghy", key="one"))
+            return first.state, receipt.state, await memory.aflush(30.0), len(await memory.asearch("dinghy", key="one"))
 
         assert asyncio.run(talk()) == (State.COLD, ReceiptState.ACCEPTED, True, 1)
 
@@ -105,10 +99,10 @@ class TestTurns:
 
     def test_a_host_collects_it_through_the_contributor(self, make: MakeMemory, server: str) -> None:
         memory = make(server, workspace="turns-4")
-        memory.capture(say("one")).wait(ReceiptState.DELIVERED, 10.0)
+        memory.capture(say("one")).wait(ReceiptState.DELIVERED, 30.0)
         registry = ContextRegistry()
         registry.register("memory", memory.contributor(), inline=True)
-        until(lambda: any("1963" in section.body for section in registry.collect(ask("two")).sections))
+        assert until(lambda: any("1963" in section.body for section in registry.collect(ask("two")).sections))
 
 
 class TestWithoutMemory:
@@ -140,7 +134,7 @@ class TestWithoutMemory:
             assert [one.wait(ReceiptState.ACCEPTED, 30.0) for one in receipts] == [ReceiptState.ACCEPTED] * 3
             monkeypatch.setenv("HONCHO_URL", server)
             memory.reload()
-            assert [one.wait(ReceiptState.DELIVERED, 10.0) for one in receipts] == [ReceiptState.DELIVERED] * 3
+            assert [one.wait(ReceiptState.DELIVERED, 30.0) for one in receipts] == [ReceiptState.DELIVERED] * 3
 
     def test_100_a_changed_peer_is_in_force_at_the_next_turn(
         self, server: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -151,11 +145,11 @@ class TestWithoutMemory:
         monkeypatch.setenv("HONCHO_WORKSPACE_ID", "changed")
         with Memory.start() as memory:
             memory.capture(Turn("one", None, "my name is Ada", "hello"))
-            assert memory.flush(10.0)
+            assert memory.flush(30.0)
             monkeypatch.setenv("HONCHO_ACTORS_USER_PEER", "somebody-else")
             until(lambda: memory.settings.user_peer == "somebody-else", 30.0)
             memory.capture(Turn("one", None, "my name is Eve", "hello"))
-            assert memory.flush(10.0)
+            assert memory.flush(30.0)
         page = httpx.post(f"{server}/v3/workspaces/changed/peers/list", json={}).json()
         assert {"user", "somebody-else"} <= {peer["id"] for peer in page["items"]}
 
@@ -179,7 +173,7 @@ class TestBesideTurns:
         memory = make(server, workspace="search")
         memory.capture(say("one"))
         memory.capture(say("two", "My cello is from 1963 too.", user="tomasz"))
-        assert memory.flush(10.0)
+        assert memory.flush(30.0)
         inside = memory.search("1963", "session", "one")
         assert [(one.scope, one.key, one.peer) for one in inside] == [("session", "one", "ines")]
         assert inside[0].text == SAID
@@ -211,11 +205,11 @@ class TestBesideTurns:
         assert receipt.wait(ReceiptState.ACCEPTED, 30.0) is ReceiptState.SKIPPED
         assert receipt.reason == SkipReason.OPTED_OUT
         memory.opt_in("one")
-        assert memory.capture(say("one")).wait(ReceiptState.DELIVERED, 10.0) is ReceiptState.DELIVERED
+        assert memory.capture(say("one")).wait(ReceiptState.DELIVERED, 30.0) is ReceiptState.DELIVERED
 
     def test_forgetting_removes_what_is_here_and_says_what_stays_there(self, make: MakeMemory, server: str) -> None:
         memory = make(server, workspace="forgetting")
-        memory.capture(say("one")).wait(ReceiptState.DELIVERED, 10.0)
+        memory.capture(say("one")).wait(ReceiptState.DELIVERED, 30.0)
         memory.context(ask("one"))
         forgotten = memory.forget("ines")
         assert forgotten.done
@@ -289,7 +283,7 @@ class TestLife:
         self, make: MakeMemory, server: str
     ) -> None:
         first = make(server, workspace="ledger")
-        assert first.capture(say("one")).wait(ReceiptState.DELIVERED, 10.0) is ReceiptState.DELIVERED
+        assert first.capture(say("one")).wait(ReceiptState.DELIVERED, 30.0) is ReceiptState.DELIVERED
         first.close(5.0)
         second = make(server, workspace="ledger")
         capture, settings = second._capture, second._cell.current
@@ -316,10 +310,10 @@ class TestLife:
     ) -> None:
         one = make(server, workspace="two-a")
         two = make(server, workspace="two-b", state_dir=tmp_path / "other", cache_dir=tmp_path / "other-cache")
-        one.capture(say("one")).wait(ReceiptState.DELIVERED, 10.0)
+        one.capture(say("one")).wait(ReceiptState.DELIVERED, 30.0)
         one.close(2.0)
         assert two.context(ask("one")).reason is Reason.NOTHING_KNOWN
-        assert two.capture(say("one")).wait(ReceiptState.DELIVERED, 10.0) is ReceiptState.DELIVERED
+        assert two.capture(say("one")).wait(ReceiptState.DELIVERED, 30.0) is ReceiptState.DELIVERED
 
 
 class TestStatus:
@@ -333,7 +327,7 @@ class TestStatus:
     def test_the_status_is_json_and_holds_no_key_and_no_text(self, make: MakeMemory, server: str) -> None:
         key = "key-" + "z" * 24
         memory = make(server, api_key=key, workspace="status")
-        memory.capture(say("one")).wait(ReceiptState.DELIVERED, 10.0)
+        memory.capture(say("one")).wait(ReceiptState.DELIVERED, 30.0)
         memory.context(ask("one"))
         shown = json.dumps(memory.status().as_dict())
         assert key not in shown
@@ -343,7 +337,7 @@ class TestStatus:
 
     def test_the_last_delivery_and_the_pending_turns_are_counted(self, make: MakeMemory, server: str) -> None:
         memory = make(server, workspace="counting")
-        memory.capture(say("one", at=datetime(2026, 3, 2, tzinfo=UTC))).wait(ReceiptState.DELIVERED, 10.0)
+        memory.capture(say("one", at=datetime(2026, 3, 2, tzinfo=UTC))).wait(ReceiptState.DELIVERED, 30.0)
         until(lambda: memory.status().outbox.get("pending_turns") == 0)
         until(lambda: memory.status().outbox.get("last_delivery") is not None)
         value = memory.meters.registry.get_sample_value

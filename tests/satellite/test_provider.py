@@ -20,6 +20,7 @@ from honcho_actors.host.providers import MemoryProvider, MemoryProviders, Query
 from honcho_actors.local.process import start
 from honcho_actors.sessions.facade import MANAGER
 from tests.support.capture_rig import stored, texts
+from tests.support.memory_world import until
 from tests.support.stub_honcho import Answer, Raw, Said, Seen
 from tests.support.tools_rig import Stub, runtime, secret
 
@@ -79,13 +80,6 @@ def on_host(memory: Memory, **more: Any) -> MemoryProviders:
     providers = MemoryProviders(**more)
     providers.register("honcho", memory.provider(), timeout=20.0)
     return providers
-
-
-def until(done: Callable[[], object], seconds: float = 20.0) -> None:
-    end = time.monotonic() + seconds
-    while not done():
-        assert time.monotonic() < end, "not reached in time"
-        time.sleep(0.01)
 
 
 class TestWhoIsAsked:
@@ -338,6 +332,7 @@ def key() -> str:
 
 @pytest.mark.parametrize("case", provider_kit.CASES, ids=str)
 def test_provider_kit(real: Memory, case: provider_kit.Case) -> None:
+    """The kit's cases assert; on faulty providers `tests/host/test_provider_kit.py` shows that each can fail."""
     case.run(real.provider)
 
 
@@ -469,7 +464,7 @@ class TestRestarts:
                 release.set()
             assert providers.names == ("honcho",)
             providers.put(Turn(key, "ines", "The keel is oak.", None))
-            until(lambda: memory.flush(5.0), 30.0)
+            until(lambda: memory.flush(30.0), 30.0)
             assert texts(server, key, "w") == ["The mast is spruce.", "The keel is oak."]
 
     def test_from_an_event_loop_it_is_awaited(self, real: Memory) -> None:

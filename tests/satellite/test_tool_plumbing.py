@@ -7,8 +7,7 @@ import asyncio
 import json
 import os
 import threading
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +25,7 @@ from honcho_actors.satellite.tools.toolbox import ALIASES as ALIAS_DEFINITIONS
 from honcho_actors.satellite.tools.toolbox import TOOLS
 from honcho_actors.sessions.facade import MANAGER
 from tests.satellite.test_tools_calls import usual
+from tests.support.memory_world import until
 from tests.support.tools_rig import ALIASES, FIVE, GOOD, Stub, counted, runtime, tool, use
 
 URL = "http://127.0.0.1:9"
@@ -75,13 +75,6 @@ def asker(request: TurnRequest, **changed: Any) -> Asker:
 
 
 SAID = TurnRequest(session_key="s", user="ines")
-
-
-def until(done: Callable[[], object], seconds: float = 20.0) -> None:
-    end = time.monotonic() + seconds
-    while not done():
-        assert time.monotonic() < end, "not reached in time"
-        time.sleep(0.01)
 
 
 class TestGates:

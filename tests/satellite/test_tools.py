@@ -44,7 +44,7 @@ def who() -> str:
 
 def say(memory: Memory, user: str, key: str, text: str = SAID, answer: str = "What a find.") -> None:
     receipt = memory.capture(Turn(key, user, text, answer))
-    assert receipt.wait(ReceiptState.DELIVERED, 10.0) is ReceiptState.DELIVERED
+    assert receipt.wait(ReceiptState.DELIVERED, 30.0) is ReceiptState.DELIVERED
 
 
 class TestSearch:

@@ -211,7 +211,7 @@ def test_sm21_the_timer_of_a_finished_refresh_is_taken_back() -> None:
         for number in range(4):
             world.turn(f"about bed {number}?")
             world.quiet()
-        until(lambda: len(world.runtime.timers) <= before)
+        assert until(lambda: len(world.runtime.timers) <= before)
 
 
 def test_sm22_an_absurd_time_limit_is_clamped_and_harms_nobody() -> None:
@@ -228,7 +228,7 @@ def test_sm23_workers_end_with_the_manager() -> None:
         manager = world.manager
         manager.kill()
         until(lambda: world.sessions.table.manager not in (None, manager))
-        until(lambda: world.workers() == [])
+        assert until(lambda: world.workers() == [])
 
 
 def test_sm24_a_caller_that_goes_away_leaves_no_waiter_and_the_block_is_cached() -> None:

@@ -256,9 +256,10 @@ class World:
         return client
 
 
-def until(true: Callable[[], bool], seconds: float = 30.0) -> None:
-    """Returns as soon as something holds; fails when it does not within the time."""
+def until(true: Callable[[], object], seconds: float = 30.0) -> bool:
+    """True as soon as something holds; fails when it does not within the time."""
     end = time.monotonic() + seconds
     while not true():
         assert time.monotonic() < end, "it did not come to hold"
         time.sleep(0.002)
+    return True

@@ -133,7 +133,7 @@ def test_an_outage_is_shown_as_degraded_within_five_seconds_and_so_is_its_recove
         expect(page.locator("#why")).to_contain_text("breaker open")
         for scheme in ("light", "dark"):
             page.emulate_media(color_scheme=scheme)
-            _assert_contrast(page)
+            check_contrast(page)
         picture(page, "outage")
         world.recovery()
         expect(page.locator("#state")).to_have_text("ready", timeout=PATIENCE)
@@ -146,10 +146,10 @@ def test_an_outage_is_shown_as_degraded_within_five_seconds_and_so_is_its_recove
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_every_text_and_bar_stands_out_from_its_ground(page: Any, scheme: str) -> None:
     page.emulate_media(color_scheme=scheme)
-    _assert_contrast(page)
+    check_contrast(page)
 
 
-def _assert_contrast(page: Any) -> None:
+def check_contrast(page: Any) -> None:
     found = page.evaluate(CONTRAST)
     assert len(found) > 60
     assert [one for one in found if one["ratio"] < one["least"]] == []
