@@ -386,7 +386,7 @@ def main(argv: list[str] | None = None) -> int:
     given = _arguments(argv)
     try:
         parts = urlsplit(given.upstream)
-        if parts.scheme != "http" or not parts.hostname:
+        if parts.scheme != "http" or not parts.hostname or parts.path not in ("", "/"):
             raise PlanError("--upstream must be http://host:port")
         asyncio.run(_run(given, parts.hostname, parts.port or 80, _planned(given)))
     except (PlanError, ValueError) as wrong:

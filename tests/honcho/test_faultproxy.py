@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import json
 import socket
-import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -15,6 +14,7 @@ import pytest
 
 from honcho_actors.honcho.client import HonchoClient, OutMessage
 from honcho_actors.honcho.outcomes import FailureKind, Ok
+from honcho_actors.local.faultproxy import main
 from honcho_actors.local.faultproxy_plan import Fault, Plan, PlanError, Rule, operation_of, parse_plan, storm
 from tests.support.calls import client, failure, read_context, text, value, within
 from tests.support.faults import FaultProxyProcess
@@ -196,25 +196,23 @@ def test_a_plan_that_cannot_be_used_is_refused_in_one_sentence(plan: str, says: 
         parse_plan(plan)
 
 
-def test_a_bad_start_is_one_sentence_and_exit_2(tmp_path: Path, refused_port: int) -> None:
+def test_a_bad_start_is_one_sentence_and_exit_2(
+    tmp_path: Path, refused_port: int, capsys: pytest.CaptureFixture[str]
+) -> None:
     bad = tmp_path / "plan.json"
     bad.write_text("[{}]")
     upstream = ["--upstream", "http://127.0.0.1:9"]
     for arguments in (
         ["--upstream", "ftp://h"],
+        ["--upstream", "http://127.0.0.1:9/below"],
         [*upstream, "--plan", str(bad)],
         [*upstream, "--plan", str(tmp_path / "absent.json")],
         [*upstream, "--port", str(refused_port)],
     ):
-        done = subprocess.run(
-            [sys.executable, "-m", "honcho_actors.local.faultproxy", *arguments],
-            capture_output=True,
-            text=True,
-            timeout=20,
-        )
-        assert done.returncode == 2
-        assert done.stderr.startswith("faultproxy: ")
-        assert len(done.stderr.splitlines()) == 1
+        assert main(arguments) == 2
+        said, errors = capsys.readouterr()
+        assert errors.startswith("faultproxy: ")
+        assert (said, len(errors.splitlines())) == ("", 1)
 
 
 @pytest.mark.parametrize(
