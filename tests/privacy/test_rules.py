@@ -89,6 +89,7 @@ def test_a_password_said_in_a_sentence_is_withheld_in_many_languages(language: s
         "max_tokens=4096, temperature=0.7",
         "the PIN must be 4 digits",
         "zip code 90210",
+        "Caroline passes the adoption agency interviews.",
         "| field | password | hashed with |\n|---|---|---|\n| users | yes | argon2id |",
         "postgres://user:password@localhost/app?note=a@b",
         "kind: Secret\nmetadata:\n  name: mysecret\ndata:\n  password: <base64>",

@@ -64,7 +64,7 @@ _PIN_DIGITS: Final = re.compile(r"[#*]?\d{4,8}[#*]?")
 _CODE_GROUPS: Final = re.compile(r"[0-9A-Za-z]{3,6}(?:-[0-9A-Za-z]{3,6}){1,5}")
 _FEWEST_DIGITS: Final = {PASSWORD: 4, KEY: 8, HINT: 16}
 _PHRASE: Final = re.compile(
-    r"(?:[ \t]{0,2}(?:is|was|:|=|es|ist|est|lautet)[ \t]{1,2}|[ \t]{0,2}[:=][ \t]{0,2})"
+    r"(?:[ \t]{1,2}(?:is|was|es|ist|est|lautet)[ \t]{1,2}|[ \t]{0,2}[:=][ \t]{0,2})"
     r"(?:[\"'`“«][a-z]{3,12}(?:[ -][a-z]{3,12}){2,9}[\"'`”»]"
     r"|[a-z]{3,12}(?:-[a-z]{3,12}){2,9}(?![\w-])"
     r"|[a-z]{3,12}(?: [a-z]{3,12}){3,9}(?: \d{1,4})?[.]?(?:\n|\Z))"

@@ -93,7 +93,7 @@ _ALL: Final = (
     ),
     *_words(
         PASSWORD,
-        r"pass|(?:w|phr)?(?=(?:_\d{1,2})?[\"'`*]{0,2}\s{0,2}(?:[:=]|->|→|—|(?:is|are|was|for|at|to|of|on|es|est|ist)\s))",
+        r"pass|(?:w|phr)?(?=(?:_\d{1,2})?[\"'`*]{0,2}(?:\s{0,2}(?:[:=]|->|→|—)|\s{1,2}(?:is|are|was|for|at|to|of|on|es|est|ist)\s))",
         rf"pw|d?{_END}",
         rf"mdp|{_END}",
         rf"psw|{_END}",
