@@ -106,22 +106,15 @@ def test_case_023_fifty_threads_ask_while_the_actor_stops_and_none_hangs(rt: Thr
 
 def test_case_024_eight_waiters_on_one_refresh_are_all_answered_at_once() -> None:
     waiter: Waiter[str] = Waiter()
-    late: list[float] = []
-    threads = [
-        threading.Thread(target=lambda: late.append(time.monotonic() if waiter.result() == "block" else 0.0))
-        for _ in range(8)
-    ]
+    read: list[str] = []
+    threads = [threading.Thread(target=lambda: read.append(waiter.result())) for _ in range(8)]
     for thread in threads:
         thread.start()
-    time.sleep(0.02)
-    began = time.monotonic()
+    eventually(lambda: len(waiter._callbacks or ()) == 8)
     waiter.resolve("block")
     for thread in threads:
         thread.join(30)
-    assert len(late) == 8
-    assert (
-        max(late) - began < 0.05 * 10
-    )  # a shared machine may hold a thread back; a reader that waits in turn waits more
+    assert read == ["block"] * 8
 
 
 def test_case_025_a_reply_that_comes_after_giving_up_is_nobodys(
@@ -202,7 +195,7 @@ def test_case_112_a_told_message_that_kills_is_followed_by_a_new_actor_under_the
     handle = rt.registry.via("strict")
     first = handle.ref
     handle.tell(message)
-    eventually(lambda: not first.is_alive() and handle.is_alive(), 3.0)  # 1 s on a quiet machine
+    eventually(lambda: not first.is_alive() and handle.is_alive())  # within 1 s on a quiet machine
     assert handle.ask("ping", timeout=30) == "pong"
 
 

@@ -42,7 +42,7 @@ def test_an_actor_that_is_killed_by_its_name_while_it_starts_leaves_nothing() ->
         specs = [ChildSpec("a", Named, name="a"), ChildSpec("b", NamedTask, name="b"), ChildSpec.dynamic("c", name="c")]
         for spec in specs:
             reply = sup.start_child(spec, block=False)
-            assert reply.block(5.0)
+            assert reply.block(30.0)
         sup.stop()
         assert not rt.lives
         assert not len(rt.registry)
