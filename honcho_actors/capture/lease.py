@@ -39,11 +39,14 @@ class Owner:
         self._descriptor: int | None = None
 
     def open(self) -> None:
-        """Makes and locks the file. Raises StoreFailed where the directory can't be written."""
-        if self._descriptor is not None:
-            return
-        private_directory(self._directory)
+        """Makes and locks the file; once more when somebody has removed it. Raises StoreFailed where the directory
+        can't be written."""
         path = self._path(self.name)
+        if self._descriptor is not None:
+            if path.exists():
+                return
+            self.drop()
+        private_directory(self._directory)
         for _ in range(ATTEMPTS):
             private_file(path)
             descriptor = _locked(path)
@@ -117,7 +120,7 @@ def _locked(path: Path) -> int | None:
         if os.path.samestat(os.fstat(descriptor), os.stat(path)):
             return descriptor
     except FileNotFoundError:
-        pass
+        pass  # removed between the lock and the look
     except BaseException:
         os.close(descriptor)
         raise

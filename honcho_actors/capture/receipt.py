@@ -7,6 +7,7 @@ number of threads and event loops may wait on one receipt; one that is dropped c
 from __future__ import annotations
 
 from collections.abc import Generator
+from contextlib import suppress
 from typing import Any
 
 from honcho_actors.model import FINAL_STATES, ReceiptState
@@ -52,10 +53,8 @@ class Receipt:
         """
         waiter = self._waiter(ReceiptState(state), timeout)
         if waiter is not None:
-            try:
+            with suppress(WouldBlockLoop):
                 waiter.result()
-            except WouldBlockLoop:
-                pass
         return self.state
 
     async def until(

@@ -12,6 +12,7 @@ import contextlib
 import sqlite3
 import time
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from honcho_actors import store
@@ -295,9 +296,11 @@ class OutboxWriter(ThreadActor):
     # -- the file ------------------------------------------------------------------------------------------------------
 
     def _open(self) -> sqlite3.Connection:
-        if self._connection is not None:
-            return self._connection
         core = self._core
+        if self._connection is not None:
+            if not _removed(core.path):
+                return self._connection
+            self._close()  # what is written to a file without a name would reach nobody
         store.private_directory(core.directory)
         core.owner.open()
         opened = store.open_outbox(core.path, MIGRATIONS)
@@ -329,6 +332,7 @@ class OutboxWriter(ThreadActor):
             raise StoreFailed(store.reason_of(error), core.path, type(error).__name__) from error
         self._connection = connection
         self._conversations.forget()
+        self._version = -1
         core.owner.sweep()
         core.tell_sweeper(ReadOutbox())
         return connection
@@ -424,6 +428,15 @@ class OutboxWriter(ThreadActor):
                 waiter.resolved and flush in waiting
             ):  # what an abandoned writer says is not heard: its successor says it
                 waiting.remove(flush)
+
+
+def _removed(path: Path) -> bool:
+    """Whether the file stands there no longer; False where that can't be seen."""
+    try:
+        path.stat()
+    except OSError as error:
+        return isinstance(error, FileNotFoundError)
+    return False
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -135,11 +136,8 @@ def _live(
 
 def _announcement(settings: Settings, key: str, user: str | None) -> str:
     whose = "this command's own process"
-    try:
-        process = attach(settings.state_dir)
-        whose += f" (not process {process.pid}, which is left alone)"
-    except Unreachable:
-        pass
+    with suppress(Unreachable):  # where none runs there is none to be told apart from
+        whose += f" (not process {attach(settings.state_dir).pid}, which is left alone)"
     whom = user or (None if settings.require_user else settings.user_peer)
     return (
         f"a real turn of {key} for {whom or 'nobody'} is served by {whose} against"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import shutil
 import sqlite3
 import threading
 import time
@@ -13,6 +14,7 @@ from typing import Any
 
 import pytest
 
+from honcho_actors.capture import inspect
 from honcho_actors.capture.intake import Captured, Intake
 from honcho_actors.model import ReceiptState, Turn
 from tests.capture.test_field_cases_e import until
@@ -57,6 +59,15 @@ def test_a_file_that_is_no_database_is_kept_under_a_new_name_and_capture_goes_on
         kept = [entry.name for entry in state.iterdir() if "corrupt" in entry.name and entry.suffix == ".db"]
         assert kept == ([] if damage == "empty" else ["outbox.corrupt-1.db"])
     assert texts(honcho, "s", workspace) == said(1, 2)
+
+
+def test_what_is_captured_after_the_state_directory_was_removed_is_on_disk_again(workspace: str, state: Path) -> None:
+    with Rig(state, None, workspace=workspace) as rig:
+        rig.capture.capture(turn(1)).wait("accepted", 30.0)
+        shutil.rmtree(state)
+        assert rig.capture.capture(turn(2)).wait("accepted", 30.0) is ReceiptState.ACCEPTED
+        assert [entry.turn_id for entry in inspect.entries(state / "outbox.db")] == ["t2"]
+        assert [path.name for path in (state / "owners").iterdir()] == [rig.capture.core.owner.name]
 
 
 def test_a_writer_that_dies_in_the_middle_of_a_group_is_replaced_and_no_turn_is_lost_or_doubled(
