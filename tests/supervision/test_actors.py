@@ -26,6 +26,7 @@ from supervision import (
     Down,
     DynamicSupervisor,
     Killed,
+    ManualClock,
     NoProc,
     Normal,
     NotFound,
@@ -249,15 +250,26 @@ def test_an_actor_keeps_its_own_context_whoever_sends_to_it(rt: ThreadRuntime, c
 
 
 @BOTH
-def test_a_watchdog_kills_a_turn_that_is_too_long_and_no_other(rt: ThreadRuntime, cls: Any) -> None:
-    tree = Supervisor.start(rt, [ChildSpec("a", cls, watchdog=0.1), ChildSpec("b", cls)], strategy=Strategy.ONE_FOR_ONE)
+def test_a_watchdog_kills_a_turn_that_is_too_long_and_no_other(
+    timed: ThreadRuntime, clock: ManualClock, cls: Any
+) -> None:
+    specs = [ChildSpec("a", cls, watchdog=1.0), ChildSpec("b", cls)]
+    tree = Supervisor.start(timed, specs, strategy=Strategy.ONE_FOR_ONE)
     first = tree.which_child("a").ref
-    time.sleep(0.15)
-    assert first.ask("idle is no turn", timeout=30) == "idle is no turn"
-    gate = threading.Event()
-    work = (lambda me: gate.wait(30)) if cls is OnThread else (lambda me: asyncio.sleep(30))
+    clock.advance(1.5)
+    assert first.ask("idle is no turn") == "idle is no turn"
+    gate, entered = threading.Event(), threading.Event()
+
+    def work(me: Any) -> Any:
+        entered.set()
+        return gate.wait(30) if cls is OnThread else asyncio.sleep(30)
+
+    hung = first.ask(work, block=False)
+    assert entered.wait(30)
+    clock.advance(1.5)
+    assert hung.block(30)
     with pytest.raises(NoProc):
-        first.ask(work, timeout=30)
+        hung.get()
     eventually(lambda: first.exit_reason == Killed("watchdog"))
     eventually(lambda: tree.which_child("a").ref not in (None, first))
     gate.set()
