@@ -15,6 +15,7 @@ from typing import Any, Final
 from honcho_actors.cli import out, probe
 from honcho_actors.cli.probe import Reply
 from honcho_actors.cli.status import reason_off
+from honcho_actors.honcho.endpoint import Endpoint, keyless_note, parse_endpoint
 from honcho_actors.settings import Problem, Settings
 
 WRONG_CLOCK_SECONDS: Final = 120.0
@@ -64,7 +65,9 @@ def of_settings(settings: Settings) -> list[Finding]:
         found.append(_not("settings", "read_only", text, "set save_messages = true"))
     else:
         text = f"{settings.server_url}, workspace {settings.workspace}, key {key}"
-        found.append(Finding("settings", "settings", True, text))
+        end = parse_endpoint(settings.server_url, settings.api_key, allow_public_http=settings.allow_public_http)
+        note = keyless_note(end) if isinstance(end, Endpoint) else None
+        found.append(Finding("settings", "settings", True, text, note or ""))
     return found + [_problem(problem) for problem in settings.problems]
 
 

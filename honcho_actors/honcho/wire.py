@@ -35,8 +35,6 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-MAX_ID_CHARS = 100
-"""The smallest limit of any supported server (512 from 3.0.7 on)."""
 MAX_BATCH = 100
 MAX_CONTENT_CHARS = 25_000
 MAX_CONCLUSION_CHARS = 65_535

@@ -177,6 +177,11 @@ class TestTheServer:
         found = wrong(inside("doctor", "--json", HONCHO_URL="http://192.0.2.7", HONCHO_API_KEY=KEY))
         assert "not asked: https is demanded off private networks" in found["not_asked"]
 
+    @pytest.mark.parametrize(("host", "noted"), [("honcho.example", True), ("10.1.2.3", False)])
+    def test_CL23_a_missing_key_is_noted_for_public_hosts_only(self, host: str, noted: bool) -> None:
+        (found,) = findings.of_settings(Settings(base_url=f"https://{host}"))
+        assert (found.fine, "a public server will most likely refuse" in found.fix) == (True, noted)
+
     def test_a_wrong_and_a_missing_key_are_told_apart_and_no_key_is_shown(
         self, inside: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
