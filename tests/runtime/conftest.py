@@ -30,7 +30,8 @@ def make(tmp_path: Path) -> Iterator[MakeMemory]:
     with contextlib.ExitStack() as stack:
 
         def started(base_url: str | None = None, *, registry: Any = None, tree: bool = True, **changed: Any) -> Memory:
-            given = {"state_dir": tmp_path / "state", "cache_dir": tmp_path / "cache", "settle_time": 0.2, **changed}
+            places = {"state_dir": tmp_path / "state", "cache_dir": tmp_path / "cache"}
+            given = {**places, "settle_time": 0.2, "first_turn_wait": 20.0, **changed}
             memory = Memory.start(Settings(base_url=base_url, **given), registry=registry, tree=tree)
             stack.callback(memory.close, 2.0)
             return memory

@@ -382,7 +382,7 @@ def test_three_hundred_waiters_leave_none_behind() -> None:
         waiters: list[Waiter[Context]] = []
         for number in range(300):
             turn = world.sessions.look(ask(f"s{number}", f"u{number % 30}"))
-            waiters.append(world.sessions.begin(turn, now + (0.2 if number % 2 else 20.0)))
+            waiters.append(world.sessions.begin(turn, now + (40.0 if number < 30 or number % 2 else 0.2)))
         world.settle()
         time.sleep(0.2)
         gate.set()

@@ -72,7 +72,7 @@ class Stub:
 @contextmanager
 def runtime(folder: Path, base_url: str | None, **changed: Any) -> Iterator[Memory]:
     """A runtime without network doors, its state in `folder`."""
-    given = {"workspace": "w", "admin_port": None, "settle_time": 0.2, **changed}
+    given = {"workspace": "w", "admin_port": None, "settle_time": 0.2, "first_turn_wait": 20.0, **changed}
     memory = Memory.start(Settings(base_url=base_url, state_dir=folder / "state", cache_dir=folder / "cache", **given))
     try:
         yield memory
