@@ -111,7 +111,11 @@ def batch_id_of(identity: Identity, turn_id: str | None) -> bytes:
 
 
 def draft(turn: Turn, identity: Identity, *, gate: Gate, max_chars: int, at_us: int, batch_id: bytes) -> Drafted:
-    """Screens a turn that is to be captured. Linear in its texts; for the writer's thread, not for a turn's."""
+    """Screens a turn that is to be captured. Linear in its texts; for the writer's thread, not for a turn's.
+
+    What somebody said in several messages is looked at together, too: where only all of them hold a credential (a label
+    and its value, a long paste that was cut), none of them leaves.
+    """
     prompts = tuple(turn.prompt) if isinstance(turn.prompt, tuple | list) else (turn.prompt,)
     halves: list[tuple[str, str, object]] = [(identity.user_peer, "prompt", text) for text in prompts]
     if turn.answer is not None:
@@ -128,9 +132,11 @@ def draft(turn: Turn, identity: Identity, *, gate: Gate, max_chars: int, at_us: 
         shared["unanswered"] = True
     plain = _json(shared)
     pieces: list[Piece] = []
-    for peer, name, text in halves:
-        parts = gate.parts(text, max_chars, field=Field.MESSAGE)
-        if isinstance(parts, Withheld):
+    looked = [(peer, name, gate.parts(text, max_chars, field=Field.MESSAGE)) for peer, name, text in halves]
+    said = [part.text for _, name, parts in looked if name == "prompt" and isinstance(parts, tuple) for part in parts]
+    apart = len(prompts) < 2 or not isinstance(gate.parts("\n".join(said), max_chars, field=Field.MESSAGE), Withheld)
+    for peer, name, parts in looked:
+        if isinstance(parts, Withheld) or not (apart or name == "answer" or isinstance(parts, Blank)):
             withheld.append(name)
         elif not isinstance(parts, Blank):
             for number, part in enumerate(parts, 1):

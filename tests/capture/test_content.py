@@ -77,6 +77,14 @@ def test_a_withheld_half_is_left_out_counted_and_never_takes_its_neighbour_along
     assert nothing.skipped is SkipReason.WITHHELD
 
 
+def test_a_credential_that_stands_in_two_messages_leaves_in_neither() -> None:
+    for prompts in (("The wifi password:", "Mango!" + "4711"), (f"it is {SECRET[:14]}", f"{SECRET[14:]} I think")):
+        found = drafted(Turn(session_key="s", prompt=prompts, answer="noted"))
+        assert found.draft is not None
+        assert [piece.text for piece in found.draft.pieces] == ["noted"]
+        assert found.withheld == ("prompt", "prompt")
+
+
 def test_withheld_metadata_stays_here_and_the_text_goes() -> None:
     found = drafted(Turn(session_key="s", prompt="hello", answer="hi", metadata={"token": SECRET, "surface": "chat"}))
     assert found.draft is not None
