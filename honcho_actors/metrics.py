@@ -28,7 +28,7 @@ OPERATIONS: Final = (
     "session_context", "peer_context", "summaries", "chat", "ensure_workspace", "ensure_peer", "ensure_session",
     "set_member", "get_member", "add_messages", "list_messages", "session_search", "peer_search", "workspace_search",
     "get_card", "put_card", "create_conclusions", "list_conclusions", "query_conclusions", "delete_conclusion",
-    "list_sessions", "list_peers", "clone_session", "queue_status", "health",
+    "list_sessions", "list_peers", "queue_status", "health",
 )  # fmt: skip
 CODES: Final = (
     "2xx", "3xx", "401", "403", "404", "409", "422", "429", "4xx", "5xx", "not_configured", "bad_reply", "transport",

@@ -9,9 +9,12 @@ from urllib.parse import parse_qs
 
 import pytest
 
+from honcho_actors.honcho import operations
 from honcho_actors.honcho.client import HonchoClient, Observation, OutMessage
 from honcho_actors.honcho.outcomes import FailureKind, Ok, Outcome
 from honcho_actors.honcho.reading import QueueStatus, SessionContext
+from honcho_actors.local.faultproxy_plan import OPERATIONS as FORESEEN
+from honcho_actors.metrics import OPERATIONS
 from tests.support.calls import client, failure, read_context, text, within
 from tests.support.stub_honcho import Said, Seen, StubHoncho
 
@@ -212,6 +215,11 @@ async def test_CL16_deleting_a_conclusion_takes_an_empty_body_and_says_whether_i
     for other in ({"detail": "Not Found"}, b"<html>404 page not found</html>", b"", {"message": "no route matched"}):
         lost, _ = await ask(other, lambda h: h.delete_conclusion("w", "c1", call=within()), 404)
         assert (lost.kind, lost.absent) == (FailureKind.REFUSED, False), "that it is gone is for Honcho to say"
+
+
+def test_every_operation_has_its_label_in_the_metrics_and_its_name_in_the_fault_proxy() -> None:
+    names = {found.name for found in vars(operations).values() if isinstance(found, operations.Operation)}
+    assert names == set(OPERATIONS) == {name for name, _, _ in FORESEEN}
 
 
 async def test_CL20_what_goes_into_a_path_is_percent_encoded() -> None:
