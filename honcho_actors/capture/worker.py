@@ -304,20 +304,28 @@ class Delivery:
     ) -> tuple[Verdict, tuple[str, ...]]:
         core, group = self.core, taken.group
         messages = await self._messages(claimed, taken)
+        await self._stop_unless_wanted(claimed, taken)
         now = core.ports.read_clock()
-        if core.settings.read_only:
-            await self._give_back(claimed, group.delivery, 0.0, "read_only", claimed.attempts, claimed.size)
-            raise _Stop(self._report(PAUSED, "read_only"))
-        if now.boot != taken.at.boot or now.seconds - taken.at.seconds > STALE or taken.forgets != core.forgets:
+        if now.boot != taken.at.boot or now.seconds - taken.at.seconds > STALE:
             raise LeaseLost
+        call = self._call(core.settings.delivery_timeout, taken.forgets)
         with span("delivery", messages=len(messages), resent=claimed.resends > 0) as traced:
-            outcome = await client.add_messages(
-                claimed.workspace, claimed.session, messages, self._call(core.settings.delivery_timeout)
-            )
+            outcome = await client.add_messages(claimed.workspace, claimed.session, messages, call)
             failure = outcome if isinstance(outcome, Failure) else None
             traced.ended("delivered" if failure is None else failure.kind.value, failed=failure is not None)
+        if failure is not None and not failure.bytes_sent:
+            await self._stop_unless_wanted(claimed, taken)
         verdict = decide.after_post(failure, size=len(group.rows), established_again=established_again)
         return verdict, () if isinstance(outcome, Failure) else outcome.value
+
+    async def _stop_unless_wanted(self, claimed: Claimed, taken: _Taken) -> None:
+        """Nothing of this group is on its way now. Ends the run when nothing may be written any more, or when somebody
+        was forgotten whose text may be in this hand."""
+        fenced = self.core.settings.read_only
+        if fenced or taken.forgets != self.core.forgets:
+            why = "read_only" if fenced else ""
+            await self._give_back(claimed, taken.group.delivery, 0.0, why, claimed.attempts, claimed.size)
+            raise _Stop(self._report(PAUSED if fenced else 0.0, why))
 
     async def _messages(self, claimed: Claimed, taken: _Taken) -> list[OutMessage]:
         """The group as it is sent. What is withheld now is set aside, not sent; the others go in the next group."""
@@ -567,8 +575,15 @@ class Delivery:
 
     # -- small things --------------------------------------------------------------------------------------------------
 
-    def _call(self, seconds: float) -> Call:
-        return Call(asyncio.get_running_loop().time() + seconds, Priority.DELIVERY)
+    def _call(self, seconds: float, forgets: int | None = None) -> Call:
+        """A call that is not made any more when its turn comes after read-only began, or after somebody was forgotten
+        since `forgets` was read."""
+        core = self.core
+
+        def wanted() -> bool:
+            return not core.settings.read_only and forgets in (None, core.forgets)
+
+        return Call(asyncio.get_running_loop().time() + seconds, Priority.DELIVERY, wanted=wanted)
 
     def _report(self, again: float | None, why: str = "", *, waits: bool = False) -> Report:
         return Report(self._conversation, again, why, waits, self._succeeded)

@@ -176,6 +176,8 @@ class Caller:
                 return Failure(FailureKind.TIMED_OUT, op.name, detail="no slot before the deadline", bytes_sent=False)
             return Failure(FailureKind.RATE_LIMITED, op.name, detail="the queue is full", bytes_sent=False)
         try:
+            if call.wanted is not None and not call.wanted():
+                return Failure(FailureKind.NOT_CONFIGURED, op.name, detail="not wanted any more", bytes_sent=False)
             trip.permit = Permit.ORDINARY if op.area is Area.HEALTH else breaker.admit(loop.time())
             if trip.permit is None:
                 return _open(op, breaker, loop.time())

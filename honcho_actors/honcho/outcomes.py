@@ -7,6 +7,7 @@ to a model.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from enum import IntEnum, StrEnum
 from typing import Generic, TypeVar
@@ -111,3 +112,6 @@ class Call:
     due: float | None = None
     """When somebody's patience ends, who waits for it: the earliest goes first among calls of one priority. By default
     the deadline."""
+    wanted: Callable[[], bool] | None = None
+    """Asked when the call's turn has come, before a byte leaves: it may have stood in line for long. False: it is not
+    made, and fails as `not_configured`."""

@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import sqlite3
+import threading
 import time
 import urllib.request
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import pytest
+
+from honcho_actors.honcho.client import HonchoClient
 from honcho_actors.model import ReceiptState
 from tests.capture.test_field_cases_e import until
 from tests.support.capture_rig import Rig, said, stored, texts, turn
@@ -231,6 +237,48 @@ def test_forgetting_a_person_removes_their_rows_and_names_what_remains(
     assert rows(state, "SELECT count(*) FROM batch WHERE user='ann'") == [(0,)]
     ann = gone.remote_sessions[0]
     assert texts(honcho, ann, workspace) == said(1)
+
+
+class InLine:
+    """The client, with a line in front of it: what stands there is asked once more whether it is wanted."""
+
+    def __init__(self, client: HonchoClient, meanwhile: Callable[[], object]) -> None:
+        self._client = client
+        self._meanwhile = meanwhile
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._client, name)
+
+    async def add_messages(self, *given: Any) -> Any:
+        thread = threading.Thread(target=self._meanwhile)
+        thread.start()
+        while thread.is_alive():  # noqa: ASYNC110 (a thread sets it)
+            await asyncio.sleep(0.01)
+        return await self._client.add_messages(*given)
+
+
+@pytest.mark.parametrize("event", ["read-only begins", "somebody is forgotten"])
+def test_a_delivery_that_stands_in_line_is_not_made_after(event: str, honcho: str, workspace: str, state: Path) -> None:
+    happened: list[str] = []
+
+    def meanwhile() -> None:
+        if not happened:
+            happened.append(event)
+            if event == "somebody is forgotten":
+                assert rig.capture.forget("ann").done
+            else:
+                rig.change(save_messages=False)
+
+    with Rig(state, honcho, workspace=workspace, wrap=lambda client: InLine(client, meanwhile)) as rig:
+        rig.capture.capture(turn(1, user="ann"))
+        rig.capture.capture(turn(2, user="bob")).wait("accepted", 20.0)
+        assert until(lambda: bool(happened), 20.0)
+        if event == "read-only begins":
+            assert until(lambda: rig.capture.status()["waiting"] == {"read_only": 1}, 20.0)
+            assert texts(honcho, "s", workspace) == []
+            rig.change(save_messages=True)
+        assert rig.capture.flush(20.0)
+    assert texts(honcho, "s", workspace) == (said(2) if event == "somebody is forgotten" else said(1, 2))
 
 
 def test_who_was_forgotten_and_comes_back_is_not_put_into_the_conversation_of_somebody_else(
