@@ -287,7 +287,8 @@ class LoopRuntime:
 
     def stop(self, timeout: float) -> bool:
         """End the loop; True when it ended in time. One that does not is given up."""
-        place = self._place
+        with self._lock:  # one that is being started is waited for; the host is closing, and starts no other
+            place = self._place
         if place is None:
             return True
         place.stop()
