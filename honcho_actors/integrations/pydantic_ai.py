@@ -7,8 +7,8 @@
     with talking(session_key="telegram:42", user="7654321"):
         result = await agent.run("where were we?", message_history=history)
 
-Before each attempt at a model request the stable block becomes one more instruction, and what moves stands behind the
-user's message it was made for, in copies: the history that the framework gives back keeps what was typed and the
+Before each attempt at a model request the stable block goes behind the instructions, and what moves behind the user's
+message it was made for, in copies: the history that the framework gives back keeps what was typed and the
 instructions that were yours. A run is one turn; it ends with the run's output, or without an answer. Whatever runs
 inside a tool is a subagent's. `tools=True` offers memory's tools, by recall mode and never to subagents.
 Extra: `pydantic-ai`.
@@ -24,6 +24,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Self
 
 from honcho_actors.integrations.extras import needed
+from honcho_actors.integrations.protocols.shape import behind
 from honcho_actors.integrations.turns import OpenTurn, Turns
 from honcho_actors.integrations.who import current, talking
 from honcho_actors.model import TurnRequest
@@ -161,10 +162,25 @@ class MemoryCapability(AbstractCapability[Any]):
 def _remembered(context: ModelRequestContext, turn: OpenTurn, said: Sequence[str]) -> ModelRequestContext:
     parameters = context.model_request_parameters
     if turn.system:
-        parts = [*(parameters.instruction_parts or ()), InstructionPart(turn.system, dynamic=True)]
+        parts = _instructed(parameters.instruction_parts or (), turn.system, _has_cache_points(context))
         parameters = replace(parameters, instruction_parts=parts)
     messages = _placed(context.messages, turn.beside(said))
     return replace(context, messages=messages, model_request_parameters=parameters)
+
+
+def _instructed(parts: Sequence[InstructionPart], block: str, apart: bool) -> list[InstructionPart]:
+    """The instructions with a block behind them: in the last one, since some models take one system message alone, or
+    as a part of its own where cache points are to stay behind what is literal."""
+    last = parts[-1] if parts else None
+    if apart or last is None or last.dynamic or last.on_change != "rewrite":
+        return [*parts, InstructionPart(block, dynamic=True)]
+    return [*parts[:-1], replace(last, content=behind(last.content, block))]
+
+
+def _has_cache_points(context: ModelRequestContext) -> bool:
+    """Whether the program asks for a cache point behind the instructions: `anthropic_cache_instructions` and others."""
+    both = (context.model.settings or {}, context.model_settings or {})
+    return any(value and name.endswith("_cache_instructions") for one in both for name, value in one.items())
 
 
 def _heard(messages: Sequence[ModelMessage]) -> tuple[list[str], int]:

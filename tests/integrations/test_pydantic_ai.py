@@ -173,6 +173,18 @@ def test_what_the_framework_keeps_holds_neither_block(
     assert [one.text for one in home.said("garden") if one.peer == "ann"] == [f"{ASKED} ({n})" for n in range(3)]
 
 
+@pytest.mark.parametrize("settings", [{}, {"bedrock_cache_instructions": True}], ids=["plain", "cache-points"])
+def test_what_is_known_is_in_the_one_system_message_unless_cache_points_are_asked_for(
+    home: House, model: StubModel, loop: asyncio.Runner, asked_model: OpenAIChatModel, settings: Any
+) -> None:
+    agent = Agent(asked_model, instructions=STATIC, capabilities=[MemoryCapability(home.memory, ANN_TALKS)])
+    loop.run(agent.run(ASKED, model_settings=settings))
+    systems = [one["content"] for one in model.calls[-1].body["messages"] if one["role"] == "system"]
+    assert systems[0].startswith(STATIC)
+    assert ANN in systems[-1]
+    assert (len(systems), systems[0] == STATIC) == ((2, True) if settings else (1, False))
+
+
 def test_a_run_that_is_cancelled_in_a_tool_has_no_answer(
     home: House, model: StubModel, loop: asyncio.Runner, asked_model: OpenAIChatModel
 ) -> None:
