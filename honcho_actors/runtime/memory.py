@@ -7,6 +7,7 @@ closed vocabulary why it gave nothing; `close` keeps its timeout, from any threa
 
 from __future__ import annotations
 
+import contextlib
 import math
 import os
 import threading
@@ -93,6 +94,8 @@ class Memory:
         self._started_at = time.time()
         self._began = clock.now()
         self._closing = threading.Lock()
+        self._inside: set[int] = set()
+        """Threads in the middle of `close`."""
         self._closed: bool | None = None
         self._box: ToolRegistry | None = None
         self._drained = not tree
@@ -259,13 +262,14 @@ class Memory:
         who = identity.resolve(TurnRequest(session_key="forget", user=user), settings)
         if self._off is not None or isinstance(who, identity.NoIdentity):
             return Forgotten(False, 0, (), "nothing was removed: memory is off, or this is nobody here")
-        self._sessions.forget(who.user_peer)
         for name, companion in list(self._companions.items()):
             part(partial(_done, companion.forget, who.user_peer), [], name)
         found = self._capture.forget(user)
+        # After it: a delivery that lands meanwhile has the person read.
+        done = self._sessions.forget(who.user_peer) and found.done
         where = settings.server_url or "the server"
         remains = f"what was delivered stays on {where}, workspace {settings.workspace}, under peer {who.user_peer}"
-        return Forgotten(found.done, found.undelivered_turns, found.remote_sessions, remains)
+        return Forgotten(done, found.undelivered_turns, found.remote_sessions, remains)
 
     def contributor(self) -> ContextContributor:
         """What a host registers with its `ContextRegistry`, inline."""
@@ -413,30 +417,49 @@ class Memory:
     def close(self, timeout: float = CLOSE_TIMEOUT) -> bool:
         """Drains until a second before `timeout`, then ends everything. True when all of it ended by itself in time;
         what is undelivered stays on disk. Any thread, any number of times; a thread that runs an event loop is held up
-        for as long as it takes (use `aclose` there). What hangs may take half a second where less was given. A timeout
-        that is no number raises TypeError, NaN ValueError."""
+        for as long as it takes (use `aclose` there). What hangs may take half a second where less was given. From
+        inside a close (a signal's handler, a finalizer, a companion) it is False at once, and that one goes on. A
+        timeout that is no number raises TypeError, NaN ValueError."""
         timeout = _seconds(timeout)
-        if not self._closing.acquire(timeout=timeout + STOP_SECONDS):
-            return False  # another thread is still closing it, and gave it longer
+        me = threading.get_ident()
+        if me in self._inside:
+            return False
+        if self._tree is not None and self._closed is None and self._tree.here():
+            # A finalizer, wherever the collector happened to run: what it waits for would wait for it.
+            threading.Thread(target=self.close, args=(timeout,), name="honcho-close", daemon=True).start()
+            return False
+        self._inside.add(me)
         try:
-            if self._closed is not None:
+            if not self._closing.acquire(timeout=timeout + STOP_SECONDS):
+                return False  # another thread is still closing it, and gave it longer
+            try:
+                if self._closed is None:
+                    self._closed = self._close(timeout)
                 return self._closed
-            if self._tree is None:
-                self._closed, self._off = True, Reason.CLOSED
-                return True
-            if not _on_loop():
-                self._closed = self._end(timeout)
-            else:
-                ended: list[bool] = []
-                worker = threading.Thread(
-                    target=lambda: ended.append(self._end(timeout)), name="honcho-close", daemon=True
-                )
-                worker.start()
-                worker.join(timeout + STOP_SECONDS)
-                self._closed = bool(ended and ended[0])
-            return self._closed
+            finally:
+                self._closing.release()
         finally:
-            self._closing.release()
+            self._inside.discard(me)
+
+    def _close(self, timeout: float) -> bool:
+        if self._tree is None:
+            self._off = Reason.CLOSED
+            return True
+        if not _on_loop():
+            return self._end(timeout)
+        ended: list[bool] = []
+
+        def end() -> None:
+            self._inside.add(threading.get_ident())
+            try:
+                ended.append(self._end(timeout))
+            finally:
+                self._inside.discard(threading.get_ident())
+
+        worker = threading.Thread(target=end, name="honcho-close", daemon=True)
+        worker.start()
+        worker.join(timeout + STOP_SECONDS)
+        return bool(ended and ended[0])
 
     async def aclose(self, timeout: float = CLOSE_TIMEOUT) -> bool:
         """As `close`, suspending the task."""
@@ -449,11 +472,12 @@ class Memory:
                 done.set_result(ended)
 
         def end() -> None:
-            ended = self.close(timeout)
+            ended = False
             try:
-                loop.call_soon_threadsafe(settle, ended)
-            except RuntimeError:  # the caller's loop has gone meanwhile; everything here is closed all the same
-                pass
+                ended = self.close(timeout)
+            finally:  # whoever awaits it is answered, whatever a companion's close has thrown
+                with contextlib.suppress(RuntimeError):  # nobody awaits it on a loop that has been closed meanwhile
+                    loop.call_soon_threadsafe(settle, ended)
 
         threading.Thread(target=end, name="honcho-close", daemon=True).start()
         return await done
@@ -484,6 +508,7 @@ class Memory:
     def _left_behind(self) -> None:
         """In a forked child: threads, loop and locks of this runtime stayed with the parent, and it goes on there."""
         self._closing = threading.Lock()
+        self._inside = set()
         if self._tree is not None and self._closed is None:
             self._forked, self._closed, self._drained, self._off = True, True, False, Reason.CLOSED
             self._tree.left_behind()

@@ -59,7 +59,7 @@ class Telling:
         self._meters = meters
         self._now = now
         self._limits = limits or Limits()
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()  # a signal's handler may ask, or close, in the middle of a look
         self._callbacks: list[Callback] = []
         self._untold: deque[HealthChange] = deque(maxlen=MOST_UNTOLD)
         self._failed: deque[Callback] = deque(maxlen=MOST_UNTOLD)
@@ -111,7 +111,7 @@ class Telling:
 
     def left_behind(self) -> None:
         """In a forked child: whoever held the lock stayed with the parent. Takes none."""
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()
         self._closed, self._teller = True, None
         self._callbacks.clear()
         self._untold.clear()

@@ -36,6 +36,7 @@ from honcho_actors.sessions import Sessions
 from honcho_actors.sessions.budget import Counter, utf8_thirds
 from honcho_actors.settings import SettingsCell
 from supervision import (
+    CallingSelf,
     ChildSpec,
     ChildState,
     Clock,
@@ -118,8 +119,7 @@ class Tree:
 
     def close(self, timeout: float) -> bool:
         """Ends everything within `timeout` seconds. True when all of it ended by itself."""
-        with self._lock:
-            self._closing = True
+        self._closing = True  # whoever starts something meanwhile finds the runtime closed; it is not waited for
         self.sessions.close()
         self.capture.close()
         self.telling.close()
@@ -127,6 +127,14 @@ class Tree:
             return self.runtime.close(timeout)
         finally:
             self._unguard()
+
+    def here(self) -> bool:
+        """True on the control thread, which everything that ends waits for."""
+        try:
+            self.runtime.not_here()
+        except CallingSelf:
+            return True
+        return False
 
     def left_behind(self) -> None:
         """In a forked child: nothing of this tree runs here, and its faces say so. Takes no lock."""
@@ -152,6 +160,8 @@ class Tree:
             started = start()
         except (SupervisionError, NoProc) as error:
             why = _words(error)
+            if self._closing:
+                return None
             if self._why.get(side) != why:  # tried again every half minute: said once
                 extra = {"event": "not_started", "side": side, "reason": why}
                 _log.error("%s could not be started (%s); it is tried again", side, why, extra=extra)
@@ -194,6 +204,7 @@ class Tree:
         """On the control thread, every few seconds: is a side lost, and is it time to try again?"""
         if self._closing:
             return
+        self.runtime.timers.call_after(LOOK_EVERY, self._look)  # first: whatever goes wrong here, it is looked again
         now, root = time.monotonic(), self._root
         alive = root is not None and root.is_alive()
         if not alive:
@@ -204,9 +215,8 @@ class Tree:
             self.capture.give_up(True)
         if not alive:  # nobody else looks, and this thread may not
             threading.Thread(target=self.telling.look, name="honcho-look", daemon=True).start()
-        if any(now - since >= TRY_AGAIN_AFTER for since in self._lost.values()):
+        if any(now - since >= TRY_AGAIN_AFTER for since in self._lost.copy().values()):
             threading.Thread(target=self._start, name="honcho-restart", daemon=True).start()
-        self.runtime.timers.call_after(LOOK_EVERY, self._look)
 
     # -- what is seen from outside -------------------------------------------------------------------------------------
 

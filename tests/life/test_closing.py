@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import threading
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -113,3 +114,64 @@ class TestClosed:
             return memory.status().state == "closed"
 
         assert asyncio.run(leave())
+
+
+class TestFromOddPlaces:
+    """A signal's handler, a finalizer or a companion closes in the middle of whatever their thread was doing."""
+
+    def test_from_inside_a_close_it_is_answered_at_once_and_that_one_goes_on(self, make: MakeMemory) -> None:
+        memory = make()
+        inner: list[bool] = []
+        memory.companion("host", lambda one: _Companion(lambda: inner.append(one.close(300.0))))
+        assert memory.close(20.0) is True
+        assert inner == [False]
+
+    def test_on_the_thread_that_everything_waits_for_it_is_done_by_another(self, make: MakeMemory) -> None:
+        memory = make()
+        answers: list[bool] = []
+        answered = threading.Event()
+
+        def finalizer() -> None:
+            answers.append(memory.close(20.0))
+            answered.set()
+
+        memory._tree.runtime.timers.call_after(0.0, finalizer)  # type: ignore[union-attr]
+        assert answered.wait(20.0)
+        assert answers == [False]
+        until(lambda: memory.status().state == "closed", 20.0)
+        assert memory.close(20.0) is True
+
+    def test_in_the_middle_of_a_look_at_the_health(self, make: MakeMemory) -> None:
+        memory = make()
+        telling = memory._tree.telling  # type: ignore[union-attr]
+        signs, telling._signs = telling._signs, lambda: (memory.close(20.0), signs())[1]
+        looks = threading.Thread(target=memory.status, daemon=True)
+        looks.start()
+        looks.join(20.0)
+        assert not looks.is_alive()
+        assert memory.status().state == "closed"
+
+    def test_while_a_side_is_being_started_again_it_does_not_wait_for_that(self, make: MakeMemory) -> None:
+        memory = make()
+        with memory._tree._lock:  # type: ignore[union-attr]
+            closes = threading.Thread(target=memory.close, args=(0.5,), daemon=True)
+            closes.start()
+            closes.join(20.0)
+            assert not closes.is_alive()
+
+    @pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
+    def test_whatever_a_companion_throws_whoever_awaits_the_close_is_answered(self, make: MakeMemory) -> None:
+        memory = make()
+
+        def leaves() -> None:
+            raise SystemExit(3)
+
+        companion = memory.companion("host", lambda _: _Companion(leaves))
+        assert asyncio.run(asyncio.wait_for(memory.aclose(5.0), 20.0)) is False
+        companion.close = lambda: None
+        assert memory.close(20.0) is True
+
+
+class _Companion:
+    def __init__(self, close: Callable[[], None]) -> None:
+        self.close = close
