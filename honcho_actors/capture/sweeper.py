@@ -16,8 +16,9 @@ from typing import Any
 from honcho_actors.capture import accepting, dispatch, retaining
 from honcho_actors.capture.core import Core, log
 from honcho_actors.capture.looking import extra_copies, look
+from honcho_actors.capture.reports import CountCopies, Report, Wanted
 from honcho_actors.capture.retaining import RECHECKS, Due, Recheck
-from honcho_actors.capture.worker import CountCopies, DeliveryWorker, Report, Wanted
+from honcho_actors.capture.worker import DeliveryWorker
 from honcho_actors.capture.writer import ReadOutbox, Works
 from honcho_actors.honcho.outcomes import Call, Failure, Priority
 from honcho_actors.store import StoreFailed

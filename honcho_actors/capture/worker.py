@@ -12,13 +12,16 @@ import json
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from honcho_actors.capture import accepting, content, decide, delivering, forking, retaining
-from honcho_actors.capture.clocks import Reading, elapsed, from_us, to_us
-from honcho_actors.capture.core import Core, log
+from honcho_actors.capture import accepting, decide, delivering, forking
+from honcho_actors.capture.clocks import Reading, elapsed, from_us
+from honcho_actors.capture.copying import copy_parent
+from honcho_actors.capture.core import Core
 from honcho_actors.capture.decide import Act, Found, Verdict
-from honcho_actors.capture.delivering import Claimed, Ended, Group, Lease, LeaseLost, Missing, NotNow, Row
+from honcho_actors.capture.delivering import Claimed, Ended, Group, LeaseLost, Missing, NotNow, Row
+from honcho_actors.capture.entries import Entries
 from honcho_actors.capture.establish import Flags, establish, preset
 from honcho_actors.capture.looking import look, places
+from honcho_actors.capture.reports import Report, Wanted
 from honcho_actors.capture.writer import ReadOutbox
 from honcho_actors.honcho.outcomes import Call, Failure, Priority
 from honcho_actors.honcho.wire import OutMessage
@@ -40,17 +43,6 @@ STALE = 20.0
 """Seconds between committing *sending* and the first byte beyond which a worker does not trust its lease (a suspended
 machine).
 """
-
-
-@dataclass(frozen=True, slots=True)
-class Report:
-    """How a worker ended. `again` in seconds: None, nothing is left; `why` in a word, for status."""
-
-    conversation: int
-    again: float | None
-    why: str = ""
-    waits_for_server: bool = False
-    succeeded: bool = False
 
 
 class Go:
@@ -114,14 +106,14 @@ class Delivery:
         self.core = core
         self._conversation = conversation
         self._ignore_schedule = ignore_schedule
-        self._succeeded = False
+        self._entries = Entries(core)
 
     async def run(self) -> Report:
         """Delivers what there is. Never raises but for cancellation."""
         try:
             return await self._run()
         except _Stop as stop:
-            return replace(stop.report, succeeded=self._succeeded)
+            return replace(stop.report, succeeded=self._entries.delivered)
         except LeaseLost:
             self.core.ports.meters.late_results.labels("delivery").inc()
             return self._report(delivering.HELD_POLL, "held")
@@ -168,13 +160,13 @@ class Delivery:
                 return await self._adopt(claimed)
             why = "not_configured" if not core.settings.configured else "other_server"
             delivery = first.group.delivery if isinstance(first, _Taken) else None
-            await self._give_back(claimed, delivery, 0.0, why, claimed.attempts, claimed.size)
+            await self._entries.give_back(claimed, delivery, 0.0, why, claimed.attempts, claimed.size)
             return self._report(PAUSED, why)
         return await self._deliver(claimed, client, first)
 
     async def _adopt(self, claimed: Claimed) -> Report:
         """Accepted before a server was configured, and written after: it goes to the one that is there now."""
-        await self._give_back(claimed, None, 0.0, "", claimed.attempts, claimed.size)
+        await self._entries.give_back(claimed, None, 0.0, "", claimed.attempts, claimed.size)
         if not await self.core.run(self.core.adopt):
             return self._report(1.0)
         self.core.tell_sweeper(ReadOutbox())
@@ -207,8 +199,8 @@ class Delivery:
             else:
                 claimed = await self._settle(claimed, client, group, verdict, ids)
         if done is not None:
-            await self._finish(claimed, done.group.rows, done.ids, done.size, resent=False, group=done.group)
-        await self._give_back(claimed, None, 0.0, "", 0, claimed.size)
+            await self._entries.finish(claimed, done.group.rows, done.ids, done.size, resent=False, group=done.group)
+        await self._entries.give_back(claimed, None, 0.0, "", 0, claimed.size)
         return self._report(0.0)
 
     async def _next(self, claimed: Claimed, done: _Done | None) -> _Taken | Missing | None:
@@ -216,8 +208,10 @@ class Delivery:
         core, read = self.core, self.core.ports.read_clock
         if core.settings.read_only:
             if done is not None:
-                await self._finish(claimed, done.group.rows, done.ids, done.size, resent=False, group=done.group)
-            await self._give_back(claimed, None, 0.0, "read_only", claimed.attempts, claimed.size)
+                await self._entries.finish(
+                    claimed, done.group.rows, done.ids, done.size, resent=False, group=done.group
+                )
+            await self._entries.give_back(claimed, None, 0.0, "read_only", claimed.attempts, claimed.size)
             raise _Stop(self._report(PAUSED, "read_only"))
 
         def act(connection: Any) -> tuple[list[Ended], Group | Missing | None]:
@@ -237,7 +231,7 @@ class Delivery:
             return self._ready(value[1])
 
         taken = await core.run(act, after=after)
-        self._succeeded = self._succeeded or done is not None
+        self._entries.delivered |= done is not None
         return taken
 
     def _ready(self, group: Group | Missing | None) -> _Taken | Missing | None:
@@ -324,7 +318,7 @@ class Delivery:
         fenced = self.core.settings.read_only
         if fenced or taken.forgets != self.core.forgets:
             why = "read_only" if fenced else ""
-            await self._give_back(claimed, taken.group.delivery, 0.0, why, claimed.attempts, claimed.size)
+            await self._entries.give_back(claimed, taken.group.delivery, 0.0, why, claimed.attempts, claimed.size)
             raise _Stop(self._report(PAUSED if fenced else 0.0, why))
 
     async def _messages(self, claimed: Claimed, taken: _Taken) -> list[OutMessage]:
@@ -332,8 +326,8 @@ class Delivery:
         group = taken.group
         withheld = [row for row, text in zip(group.rows, taken.texts, strict=True) if text is None]
         if withheld:
-            await self._put_aside(claimed, withheld, "withheld", claimed.size)
-            await self._give_back(claimed, group.delivery, 0.0, "", claimed.attempts, claimed.size)
+            await self._entries.put_aside(claimed, withheld, "withheld", claimed.size)
+            await self._entries.give_back(claimed, group.delivery, 0.0, "", claimed.attempts, claimed.size)
             raise _Stop(self._report(0.0))
         return [
             _message(row, text, group.delivery)
@@ -352,13 +346,13 @@ class Delivery:
         size = decide.next_size(tried, verdict)
         match verdict.act:
             case Act.DELIVERED:
-                await self._finish(claimed, group.rows, ids, size, resent=claimed.resends > 0, group=group)
+                await self._entries.finish(claimed, group.rows, ids, size, resent=claimed.resends > 0, group=group)
                 return replace(claimed, size=size, attempts=0, resends=0)
             case Act.SPLIT:
-                await self._unsend(claimed, group, size)
+                await self._entries.unsend(claimed, group, size)
                 return replace(claimed, size=size)
             case Act.SET_ASIDE:
-                await self._put_aside(claimed, group.rows, verdict.reason, size)
+                await self._entries.put_aside(claimed, group.rows, verdict.reason, size)
                 return replace(claimed, size=size, attempts=0)
             case Act.LOOK:
                 meters.deliveries.labels("unknown").inc()
@@ -401,14 +395,14 @@ class Delivery:
             present = [row for place, row in enumerate(group.rows) if place in settled.present]
             remote = [ids[place] for place in sorted(settled.present)]
             resent = claimed.resends > 0 or settled.doubled > 0
-            await self._finish(claimed, present, remote, claimed.size, resent=resent, group=group, sent=whole)
+            await self._entries.finish(claimed, present, remote, claimed.size, resent=resent, group=group, sent=whole)
         if whole:
             return replace(claimed, group=None, gone=None, resends=0)
         absent = Group(
             group.delivery, tuple(row for place, row in enumerate(group.rows) if place not in settled.present)
         )
         if not settled.resend:
-            await self._give_back(claimed, None, settled.wait, "settling", claimed.attempts, claimed.size)
+            await self._entries.give_back(claimed, None, settled.wait, "settling", claimed.attempts, claimed.size)
             raise _Stop(self._report(settled.wait, "settling"))
         if claimed.strike:
             return await self._struck(claimed, absent)
@@ -430,67 +424,12 @@ class Delivery:
         verdict = decide.after_strike(size=len(group.rows), strikes=strikes)
         size = decide.next_size(min(claimed.size, len(group.rows)), verdict)
         if verdict.act is Act.SET_ASIDE:
-            await self._put_aside(claimed, group.rows, verdict.reason, size)
+            await self._entries.put_aside(claimed, group.rows, verdict.reason, size)
         elif verdict.act is Act.SPLIT:
-            await self._unsend(claimed, group, size)
+            await self._entries.unsend(claimed, group, size)
         else:
             await self._retry(claimed, group.delivery, verdict)
         return replace(claimed, size=size, group=None, gone=None, strike=False)
-
-    # -- entries of the ledger -----------------------------------------------------------------------------------------
-
-    async def _finish(
-        self,
-        claimed: Claimed,
-        rows: Any,
-        ids: Any,
-        size: int,
-        *,
-        resent: bool,
-        group: Group,
-        sent: bool = True,
-    ) -> None:
-        core, read = self.core, self.core.ports.read_clock
-
-        def act(connection: Any) -> list[Ended]:
-            now = read()
-            ended = delivering.finish(
-                connection, claimed.lease, rows, ids, size=size, now=now, lease_time=core.lease_time()
-            )
-            if not sent:
-                delivering.still_unknown(connection, claimed.lease, claimed.gone)
-            if resent:
-                retaining.later_look(
-                    connection,
-                    delivery=group.delivery,
-                    conversation=claimed.lease.conversation,
-                    first=group.first,
-                    last=group.last,
-                    after=0.0,
-                    now=now,
-                )
-            return ended
-
-        await core.run(act, after=core.ended)
-        self._succeeded = True
-        if resent:
-            core.tell_sweeper(CountCopies())
-
-    async def _unsend(self, claimed: Claimed, group: Group, size: int) -> None:
-        await self.core.run(lambda connection: delivering.unsend(connection, claimed.lease, group.delivery, size=size))
-
-    async def _put_aside(self, claimed: Claimed, rows: Any, reason: str, size: int) -> None:
-        core, read = self.core, self.core.ports.read_clock
-        for row in rows:
-            batch = row.batch_id.hex()[:8]
-            extra = {"event": "set_aside", "batch": batch, "reason": reason}
-            log.warning("message %d of batch %s was set aside: %s", row.position, batch, reason, extra=extra)
-        await core.run(
-            lambda connection: delivering.put_aside(
-                connection, claimed.lease, rows, reason=reason, size=size, now=read()
-            ),
-            after=core.ended,
-        )
 
     async def _retry(self, claimed: Claimed, delivery: bytes | None, verdict: Verdict) -> None:
         """Gives the conversation back with its schedule, and ends the run."""
@@ -503,75 +442,22 @@ class Delivery:
         else:
             again = core.ports.retry.delay(max(1, attempts), core.ports.random(), verdict.retry_after)
         # What waits for a key or an address is not scheduled in the row: with other settings it is due at once.
-        await self._give_back(claimed, delivery, 0.0 if paused else again, verdict.reason, attempts, claimed.size)
-        raise _Stop(self._report(again, verdict.reason, waits=True))
-
-    async def _give_back(
-        self, claimed: Claimed, delivery: bytes | None, again: float, why: str, attempts: int, size: int
-    ) -> None:
-        read = self.core.ports.read_clock
-        await self.core.run(
-            lambda connection: delivering.release(
-                connection,
-                claimed.lease,
-                delivery,
-                again=again,
-                attempts=attempts,
-                failure=why,
-                size=size,
-                now=read(),
-            )
+        await self._entries.give_back(
+            claimed, delivery, 0.0 if paused else again, verdict.reason, attempts, claimed.size
         )
+        raise _Stop(self._report(again, verdict.reason, waits=True))
 
     # -- forks ---------------------------------------------------------------------------------------------------------
 
     async def _fork(self, claimed: Claimed, client: HonchoClient) -> None:
         """Brings the parent's messages up to the anchor into the child, before anything that was said in the child."""
-        core = self.core
-        lease: Lease = claimed.lease
-        step = await core.run(lambda connection: forking.consult(connection, lease))
-        while isinstance(step, forking.Pending):
-            fork = step
-            outcome = await client.list_messages(
-                claimed.workspace,
-                fork.session,
-                page=fork.page,
-                size=100,
-                call=self._call(core.settings.request_timeout),
-            )
-            if isinstance(outcome, Failure) and not outcome.absent:
-                await self._retry(claimed, None, decide.after_establish(outcome))
-            items = () if isinstance(outcome, Failure) else outcome.value.items
-            copies, complete = await self._copies(items, fork.anchor)
-            if not items and not complete:
-                why = (
-                    forking.FreshReason.NO_ANCHOR if fork.copied or fork.page > 1 else forking.FreshReason.PARENT_EMPTY
-                )
-                step = await core.run(lambda connection, why=why: forking.resolve(connection, lease, why))  # type: ignore[misc]
-                break
-            step = await core.run(
-                lambda connection, fork=fork, copies=copies, complete=complete: forking.copy_page(  # type: ignore[misc]
-                    connection, lease, fork, copies, complete=complete, wall_us=core.ports.read_clock().wall_us
-                )
-            )
+        step = await copy_parent(self.core, client, claimed, lambda: self._call(self.core.settings.request_timeout))
+        if isinstance(step, Failure):
+            await self._retry(claimed, None, decide.after_establish(step))
         if isinstance(step, forking.WaitForParent):
-            core.tell_sweeper(Wanted(step.parent))
-            await self._give_back(claimed, None, 1.0, "parent", claimed.attempts, claimed.size)
+            self.core.tell_sweeper(Wanted(step.parent))
+            await self._entries.give_back(claimed, None, 1.0, "parent", claimed.attempts, claimed.size)
             raise _Stop(self._report(1.0, "parent"))
-
-    async def _copies(self, items: Any, anchor: str) -> tuple[list[forking.Copy], bool]:
-        gate = self.core.ports.gate
-        copies: list[forking.Copy] = []
-        for message in items:
-            await asyncio.sleep(0)  # a page of long messages is a second of screening, and the loop is everybody's
-            text = gate.again(message.text, field=Field.MESSAGE) if message.text else None
-            if text is not None:
-                metadata = content.copied_metadata(message.metadata, gate)
-                said = to_us(message.created_at) if message.created_at is not None else 0
-                copies.append(forking.Copy(message.id, message.peer, text.text, said, json.dumps(metadata)))
-            if message.id == anchor:
-                return copies, True
-        return copies, False
 
     # -- small things --------------------------------------------------------------------------------------------------
 
@@ -586,7 +472,7 @@ class Delivery:
         return Call(asyncio.get_running_loop().time() + seconds, Priority.DELIVERY, wanted=wanted)
 
     def _report(self, again: float | None, why: str = "", *, waits: bool = False) -> Report:
-        return Report(self._conversation, again, why, waits, self._succeeded)
+        return Report(self._conversation, again, why, waits, self._entries.delivered)
 
 
 def _message(row: Row, text: Screened, delivery: bytes) -> OutMessage:
@@ -595,14 +481,3 @@ def _message(row: Row, text: Screened, delivery: bytes) -> OutMessage:
     metadata["position"] = row.position
     metadata["delivery_id"] = delivery.hex()
     return OutMessage(row.peer, text, metadata, from_us(row.said), reasoning=bool(row.reasoning))
-
-
-@dataclass(frozen=True, slots=True)
-class Wanted:
-    """For the sweeper: this conversation is waited for by another."""
-
-    conversation: int
-
-
-class CountCopies:
-    """For the sweeper: something was sent twice; count its copies."""

@@ -171,7 +171,7 @@ def test_read_only_fences_what_is_queued_creates_nothing_and_keeps_everything(
         rig.capture.fork("s", "child")
         began = Stopwatch()
         assert rig.capture.flush(20.0) is False  # nothing is sent: there is nothing to wait for
-        assert began.seconds < 5.0
+        assert began.seconds < 10.0
         time.sleep(1.2)
         assert not proxy.requests()
         assert rig.capture.status()["pending_turns"] == 1
@@ -187,15 +187,13 @@ def test_read_only_that_begins_in_a_backlog_stops_before_the_next_request(
         for number in range(300):
             last = rig.capture.capture(turn(number))
         last.wait("accepted", 30.0)
-    slow = [{"fault": "latency", "on": ["add_messages"], "delay": 0.4}]
+    slow = [{"fault": "latency", "on": ["add_messages"], "delay": 0.5}]
     with faults(honcho, slow) as proxy, Rig(state, proxy.url, workspace=workspace) as rig:
         assert until(lambda: proxy.requests().get("add_messages", 0) >= 1)
         rig.change(save_messages=False)
-        time.sleep(0.6)
-        seen = proxy.requests()["add_messages"]
-        assert seen <= 2
-        time.sleep(1.0)
-        assert proxy.requests()["add_messages"] == seen
+        begun = proxy.requests()["add_messages"]
+        assert until(lambda: rig.capture.status()["waiting"] == {"read_only": 1})
+        assert proxy.requests()["add_messages"] <= begun + 1
     assert len(texts(honcho, "s", workspace)) in (100, 200)
 
 
