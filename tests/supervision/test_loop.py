@@ -466,10 +466,11 @@ def test_a_coroutine_can_be_submitted_and_ends_with_the_loop(rt: ThreadRuntime) 
 
 @pytest.mark.parametrize("what", ["actor", "tree"])
 def test_who_is_no_longer_waited_for_by_a_cancelled_caller_does_not_live_on(rt: ThreadRuntime, what: str) -> None:
-    runs = threading.Event()
+    awaited, runs = threading.Event(), threading.Event()
 
     class Prompt(Worker):
         def on_start(self) -> None:
+            awaited.wait(30)
             self.actor_ref.tell(lambda me: runs.set())  # heard when it has started
 
     async def main() -> None:
@@ -479,6 +480,7 @@ def test_who_is_no_longer_waited_for_by_a_cancelled_caller_does_not_live_on(rt: 
             specs = [ChildSpec("a", Prompt, name="a")]
             starting = asyncio.ensure_future(Supervisor.astart(rt, specs, strategy=Strategy.ONE_FOR_ONE))
         await asyncio.sleep(0)
+        awaited.set()
         assert runs.wait(30)
         starting.cancel()
         with pytest.raises(asyncio.CancelledError):
