@@ -89,7 +89,8 @@ def test_THR_04_a_BaseException_in_on_start_is_a_start_error_and_nothing_is_left
     with pytest.raises(NoProc):
         kit.get(queued[0])
     kit.until(lambda: not kit.rt.lives)
-    assert not [ref for ref in pykka.ActorRegistry.get_all() if isinstance(ref, Ref)], "none of ours was ever in there"
+    registered: list[object] = list(pykka.ActorRegistry.get_all())
+    assert not [ref for ref in registered if isinstance(ref, Ref)], "none of ours was ever in there"
 
 
 @row("THR-05")
