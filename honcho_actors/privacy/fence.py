@@ -65,9 +65,11 @@ _ENTITY = r"&lt;|&#0{0,4}60;|&#x0{0,4}3c;"
 _ANGLED = re.compile(rf"<\|(?=[A-Za-z_/])|<(?=<?/?SYS>|{_THEIRS})|(?:<|{_ENTITY})(?={_OURS})", re.IGNORECASE)
 _SQUARE = re.compile(rf"\[(?={_CONTEXT})", re.IGNORECASE)
 """Two patterns, each with few ways to begin: a text without them costs nothing."""
+_ANGLES = r"<\uff1c\ufe64"
+_SQUARES = r"\[\uff3b\u3010\u3014\u27e6\u301a"
+_OTHERS = r"\xab\u2329\u3008\u300a\u27e8\u276c\u276e\u02c2\u1438"
 _OPENS = re.compile(
-    rf"(?:([<\uff1c\ufe64])|([\[\uff3b\u3010\u3014\u27e6\u301a])"
-    rf"|[\xab\u2329\u3008\u300a\u27e8\u276c\u276e\u02c2\u1438]|{_ENTITY})(?=([^<\uff1c\ufe64\u1438\[\uff3b]{{1,64}}))",
+    rf"(?:([{_ANGLES}])|([{_SQUARES}])|[{_OTHERS}]|{_ENTITY})(?=([^{_ANGLES}{_SQUARES}{_OTHERS}]{{1,64}}))",
     re.IGNORECASE,
 )
 """Whatever opens a tag or a bracket for who reads it, and what follows."""
