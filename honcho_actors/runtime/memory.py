@@ -422,9 +422,9 @@ class Memory:
         timeout that is no number raises TypeError, NaN ValueError."""
         timeout = _seconds(timeout)
         me = threading.get_ident()
-        if me in self._inside:
-            return False
-        if self._tree is not None and self._closed is None and self._tree.here():
+        if self._closed is not None or me in self._inside:
+            return bool(self._closed)
+        if self._tree is not None and self._tree.here():
             # A finalizer, wherever the collector happened to run: what it waits for would wait for it.
             threading.Thread(target=self.close, args=(timeout,), name="honcho-close", daemon=True).start()
             return False
@@ -448,15 +448,7 @@ class Memory:
         if not _on_loop():
             return self._end(timeout)
         ended: list[bool] = []
-
-        def end() -> None:
-            self._inside.add(threading.get_ident())
-            try:
-                ended.append(self._end(timeout))
-            finally:
-                self._inside.discard(threading.get_ident())
-
-        worker = threading.Thread(target=end, name="honcho-close", daemon=True)
+        worker = threading.Thread(target=lambda: ended.append(self._end(timeout)), name="honcho-close", daemon=True)
         worker.start()
         worker.join(timeout + STOP_SECONDS)
         return bool(ended and ended[0])
@@ -490,6 +482,7 @@ class Memory:
 
     def _end(self, timeout: float) -> bool:
         assert self._tree is not None
+        self._inside.add(threading.get_ident())  # on a loop's behalf it is a thread of its own
         end = time.monotonic() + max(0.0, timeout)
         for name, companion in list(self._companions.items()):
             part(partial(_done, companion.close), [], name)

@@ -28,6 +28,7 @@ from honcho_actors.capture import Capture, CapturePorts
 from honcho_actors.metrics import Meters
 from honcho_actors.model import SessionKey, TurnRequest
 from honcho_actors.privacy import egress, identity, screeners
+from honcho_actors.runtime.asking import Asking
 from honcho_actors.runtime.io import Clients, IoLoop
 from honcho_actors.runtime.telling import Telling
 from honcho_actors.runtime.watching import READ_SIDE, WRITE_SIDE, Complaints, Counting, Looking, Warden, rows
@@ -95,6 +96,9 @@ class Tree:
         self._closing = False
         self._looking = Looking(cell, self.sessions.table, self.capture, self.clients, self.lost, counting)
         self.telling = Telling(self._looking, self.sessions.degraded, meters, clock.now)
+        self._asking = Asking(
+            cell, self.sessions.table, self.clients, lambda coroutine: self.runtime.loop.submit(coroutine), clock.now
+        )
         self._board: Any = None
         self._endpoint = self._load_endpoint(status)
         complaints = Complaints(meters)
@@ -179,7 +183,7 @@ class Tree:
             ChildSpec(
                 "warden",
                 Warden,
-                args=(self._cell, self._meters, self.rows, self._looking, self.telling),
+                args=(self._cell, self._meters, self.rows, self._looking, self.telling, self._asking),
                 shutdown=1.0,
             ),
         ]

@@ -18,6 +18,7 @@ from typing import Any, Final
 
 from honcho_actors.capture import Capture
 from honcho_actors.metrics import Meters
+from honcho_actors.runtime.asking import Asking
 from honcho_actors.runtime.health import Signs
 from honcho_actors.runtime.io import Clients, preload
 from honcho_actors.runtime.telling import Telling
@@ -89,8 +90,10 @@ class Warden(ThreadActor):
         tree: Callable[[], tuple[Mapping[str, Any], ...]],
         looking: Looking,
         telling: Telling,
+        asking: Asking,
     ) -> None:
         super().__init__()
+        self._asking = asking
         self._looking = looking
         self._telling = telling
         self._cell = cell
@@ -110,6 +113,7 @@ class Warden(ThreadActor):
             self._gauges()
             free = self._looking.measure()
             self._meters.state_free_bytes.set(float("inf") if free is None else free)  # not known is not full
+            self._asking.look()
             self._telling.look()
             self.send_after(LOOK_EVERY, message)
 

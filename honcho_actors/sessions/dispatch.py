@@ -92,7 +92,7 @@ class Dispatch:
         )
         if not self._launch(job, entry, trigger, deadline=deadline):
             if entry.block is None:
-                entry.reason = Reason.OVERLOADED
+                entry.reason = Reason.CLOSED if self._table.closed else Reason.OVERLOADED
             return False
         entry.base_at = now
         if entry.block is None:

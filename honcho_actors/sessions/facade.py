@@ -23,12 +23,12 @@ from honcho_actors.sessions.dispatch import REFRESH_SUPERVISOR
 from honcho_actors.sessions.flights import MAX_FLIGHTS
 from honcho_actors.sessions.keeper import SnapshotKeeper
 from honcho_actors.sessions.manager import SessionManager
-from honcho_actors.sessions.messages import Forget, ForgetSaved, Load, Uploaded
+from honcho_actors.sessions.messages import Forget, ForgetSaved, Load, Moved, Uploaded
 from honcho_actors.sessions.ports import Ports
 from honcho_actors.sessions.serving import Gate, Serving
 from honcho_actors.sessions.table import FLAGS, MADE_AT, RESTORED, STABLE, VOLATILE, Entry, Key, Table, flat
 from honcho_actors.sessions.worker import ClientFactory
-from honcho_actors.settings import SettingsCell
+from honcho_actors.settings import Settings, SettingsCell
 from supervision import ChildSpec, Clock, Ref, Strategy, SupervisionError
 
 MANAGER = "honcho.sessions"
@@ -77,6 +77,7 @@ class Sessions(Serving):
         self.table = Table()
         super().__init__(self.table, cell, clock or Clock(), counter)
         self._ports = Ports(cell, meters, client, is_established=is_established, counter=counter, jitter=jitter)
+        cell.subscribe(self._changed)
 
     def child_specs(self) -> tuple[ChildSpec, ...]:
         """The read side of the tree, in start order: a supervisor over the manager and its workers, which fall and rise
@@ -153,6 +154,12 @@ class Sessions(Serving):
             keys = (held for held in self._entries if held[3] == key and user in (None, held[4]))
             found = next(iter(self._look(islice(keys, 1))), None)
         return None if found is None else _row(found, self._now())
+
+    def _changed(self, settings: Settings) -> None:
+        """Other settings are in force, on whatever thread that came about."""
+        keeper = self._table.keeper
+        if keeper is not None:
+            keeper.cast(Moved())
 
     def _latest(self, limit: int) -> list[Entry]:
         entries = self._entries

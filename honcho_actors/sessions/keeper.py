@@ -17,6 +17,7 @@ from honcho_actors.privacy import names
 from honcho_actors.sessions.line import MANY
 from honcho_actors.sessions.messages import (
     ForgetSaved,
+    Moved,
     PersonSnapshot,
     Restored,
     SessionSnapshot,
@@ -24,7 +25,7 @@ from honcho_actors.sessions.messages import (
     Unsaved,
     Wanted,
 )
-from honcho_actors.sessions.snapshots import SnapshotFile
+from honcho_actors.sessions.snapshots import FILE, SnapshotFile
 from honcho_actors.sessions.table import Table
 from honcho_actors.settings import Settings, SettingsCell
 from honcho_actors.store import StoreFailed
@@ -70,6 +71,7 @@ class SnapshotKeeper(ThreadActor):
         self._slices: Iterator[Restored] | None = None
         self._loaded: tuple[str, str] | None = None
         self._timer = False
+        self._beginning = True
         self._pruned = 0.0
 
     def on_start(self) -> None:
@@ -90,9 +92,10 @@ class SnapshotKeeper(ThreadActor):
         except Exception:  # noqa: BLE001 boundary: a fault with snapshots costs snapshots, never the read side
             _log.warning("snapshots failed and are tried again", exc_info=unsaid(), extra={"event": "snapshots_failed"})
             self._table.snapshots = "failed"
-            self._slices = None
-            if isinstance(message, _Begin):
-                self.send_after(RETRY_AFTER, _Begin())
+            if isinstance(message, _Flush):
+                self._later()
+            else:
+                self._load_again()
             return False
 
     def _handle(self, message: object) -> Any:
@@ -111,24 +114,35 @@ class SnapshotKeeper(ThreadActor):
             elif not self._write():
                 self._timer = True
                 self.send_after(RETRY_AFTER, _Flush())
+        elif isinstance(message, Moved):
+            if self._loaded != _place(self._cell.current):
+                self._load()
         elif isinstance(message, ForgetSaved):
             return self._forget(message.peer)
         return None
 
     def _begin(self) -> None:
+        self._beginning = False
         file = self._opened()
         if file is None:
-            self.send_after(RETRY_AFTER, _Begin())
+            self._load_again()
             return
         try:
             self._prune(file)
         except StoreFailed as failed:
             self._broken(failed)
-            self.send_after(RETRY_AFTER, _Begin())
+            self._load_again()
             return
         self._load()
         if self._table.unsaved:
             self._later()
+
+    def _load_again(self) -> None:
+        """From the beginning, after a while: what has been taken is passed over then."""
+        self._slices = None
+        if not self._beginning:
+            self._beginning = True
+            self.send_after(RETRY_AFTER, _Begin())
 
     def _load(self) -> None:
         """Begins to hand over what was kept of the server and workspace that are set now."""
@@ -136,6 +150,7 @@ class SnapshotKeeper(ThreadActor):
         if not settings.configured or self._file is None:
             return
         self._loaded = _place(settings)
+        self._table.snapshots = "loading"
         self._slices = self._restored(self._file, settings.snapshot_ttl)
         self._next()
         self._next()  # one is read while the other is taken: beside a busy thread every change of hands costs some ms
@@ -162,8 +177,8 @@ class SnapshotKeeper(ThreadActor):
         try:
             restored = next(self._slices, None)
         except StoreFailed as failed:
-            self._slices = None
             self._broken(failed)
+            self._load_again()
             return
         if restored is None:
             self._slices = None
@@ -180,17 +195,14 @@ class SnapshotKeeper(ThreadActor):
         try:
             person, session = file.person(wanted.person), file.session(wanted.key)
         except StoreFailed as failed:
-            self._slices = None
             self._broken(failed)
+            self._load_again()
             return
         if person is not None and person.saved_at >= oldest:
             talks = (session,) if session is not None and session.saved_at >= oldest else ()
             manager.cast(Restored((person,), talks, self._wall(), self.actor_ref, wanted=True))
 
     def _later(self) -> None:
-        settings = self._cell.current
-        if self._loaded is not None and self._loaded != _place(settings):
-            self._load()
         if not self._timer:
             self._timer = True
             self.send_after(WRITE_AFTER, _Flush())
@@ -213,6 +225,8 @@ class SnapshotKeeper(ThreadActor):
                 for key, value in batch:
                     unsaved.setdefault(key, value)
                 return False
+            if self._table.snapshots != "loading" and self._slices is None and not self._beginning:
+                self._table.snapshots = "loaded"
         return True
 
     def _prune(self, file: SnapshotFile) -> None:
@@ -240,7 +254,7 @@ class SnapshotKeeper(ThreadActor):
                 self._table.unsaved.pop(key, None)
         file = self._opened()
         if file is None:
-            return False
+            return not (self._cell.current.cache_dir / FILE).exists()
         try:
             file.forget(peer)
         except StoreFailed as failed:

@@ -25,6 +25,7 @@ from honcho_actors.sessions.messages import (
     LookAtLine,
     Open,
     Overdue,
+    Readable,
     Republish,
     Restored,
     Started,
@@ -127,16 +128,22 @@ class SessionManager(ThreadActor):
         table.woken = False
         feed = table.feed
         for _ in range(SLICE):
-            try:
-                turn = feed.popleft()
-            except IndexError:
+            if not self._count_one():
                 break
-            try:
-                self._served(turn)
-            except Exception:  # noqa: BLE001 boundary: what one turn says or a port raises costs no other conversation
-                self._say(logging.WARNING, "turn_not_counted", "a turn could not be counted")
         if feed and not table.woken:
             table.woken = self.actor_ref.cast(DRAIN)
+
+    def _count_one(self) -> bool:
+        """The next turn of the feed; False when there is none."""
+        try:
+            turn = self._table.feed.popleft()
+        except IndexError:
+            return False
+        try:
+            self._served(turn)
+        except Exception:  # noqa: BLE001 boundary: what one turn says or a port raises costs no other conversation
+            self._say(logging.WARNING, "turn_not_counted", "a turn could not be counted")
+        return True
 
     def _served(self, turn: TurnRecord) -> None:
         """A turn was answered. A warm one is counted now; one that had waited was counted when it was opened."""
@@ -230,7 +237,10 @@ class SessionManager(ThreadActor):
     def _started(self, message: Started) -> None:
         flight = self._dispatch.started(message)
         if flight is not None:
-            self._lost(flight, "worker_died", Reason.OVERLOADED, "overloaded")
+            if self._table.closed:
+                self._lost(flight, "cancelled", Reason.CLOSED, "shutdown")
+            else:
+                self._lost(flight, "worker_died", Reason.OVERLOADED, "overloaded")
 
     def _done(self, done: Done) -> None:
         flight = self._flights.end(done.number)
@@ -358,6 +368,11 @@ class SessionManager(ThreadActor):
         self._table.failed_reads += 1
         self._table.failed_why = reason.value
 
+    def _readable(self, message: Readable) -> None:
+        """Nobody reads at present, and the server would answer. What has failed meanwhile is newer than that."""
+        if self._table.failed_reads == message.failed:
+            self._table.failed_reads, self._table.failed_why = 0, ""
+
     def _failed(self, entry: Entry, reason: Reason, cause: str) -> None:
         """A base read failed. A conversation that was never loaded is left alone for a while, the others go by
         cadence."""
@@ -462,6 +477,8 @@ class SessionManager(ThreadActor):
 
     def _forget(self, message: Forget) -> None:
         gone = Context((), State.COLD, Reason.NO_IDENTITY)
+        for _ in range(len(self._table.feed)):  # what was served before is counted before, and reads nobody afterwards
+            self._count_one()
         self._shelf.forget_told()
         for key in [one for one in self._table.entries if one[4] == message.peer]:
             entry = self._residence.find(key)
@@ -539,6 +556,7 @@ _HANDLERS: dict[type[Any], Callable[[SessionManager, Any], None]] = {
     Overdue: SessionManager._overdue,
     Started: SessionManager._started,
     LookAtLine: SessionManager._look_at_line,
+    Readable: SessionManager._readable,
     Sweep: SessionManager._sweep,
     Republish: SessionManager._republish,
     Restored: SessionManager._restored,

@@ -75,6 +75,12 @@ class LookAtLine:
 LOOK = LookAtLine()
 
 
+class Readable(NamedTuple):
+    """The server answers reads again, as was seen apart from any conversation after so many of them had failed."""
+
+    failed: int
+
+
 class Started(NamedTuple):
     """The reply about a worker's start is there."""
 
@@ -146,6 +152,10 @@ class Taken(NamedTuple):
 
 class Unsaved(NamedTuple):
     """To the keeper: something in `Table.unsaved` is new."""
+
+
+class Moved(NamedTuple):
+    """To the keeper: other settings are in force, perhaps of another server."""
 
 
 class ForgetSaved(NamedTuple):

@@ -350,7 +350,12 @@ class SettingsCell:
 
     def publish(self, settings: Settings) -> bool:
         """Puts other settings in force. False when nothing differs."""
+        return self._publish(settings, None)
+
+    def _publish(self, settings: Settings, seen: object) -> bool:
         with self._lock:
+            if seen is not None:  # with the values that were read then: of two who read at once the later one stands
+                self._seen = seen
             before = self.current
             differs = settings != before
             if not differs and settings.problems == before.problems:
@@ -366,8 +371,7 @@ class SettingsCell:
         if origin is None:
             return False
         again = Settings.load(origin.sources, **origin.explicit)
-        self._seen = again.origin.fingerprint if again.origin is not None else None
-        return self.publish(again)
+        return self._publish(again, None if again.origin is None else again.origin.fingerprint)
 
     def poll(self) -> bool:
         """`reload`, but only when a source looks different: for once a second."""

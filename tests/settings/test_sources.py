@@ -448,6 +448,29 @@ class TestEpochs:
         assert cell.poll()
         assert cell.current.ai_peer == "b"
 
+    def test_of_two_readings_at_once_the_older_one_does_not_stay_in_force(self, places: Make) -> None:
+        environ = {"HONCHO_ACTORS_SAVE_MESSAGES": "true"}
+        cell = SettingsCell(sources=places(environ))
+        lock = cell._lock
+
+        class ReadsMeanwhile:
+            """Another thread reads, between the reading here and its publication."""
+
+            def __enter__(self) -> None:
+                cell._lock = lock
+                environ["HONCHO_ACTORS_SAVE_MESSAGES"] = "false"
+                assert cell.poll()
+                lock.acquire()
+
+            def __exit__(self, *_: object) -> None:
+                lock.release()
+
+        environ["HONCHO_ACTORS_AI_PEER"] = "b"
+        cell._lock = ReadsMeanwhile()  # type: ignore[assignment]
+        cell.reload()
+        cell.poll()
+        assert cell.current.read_only
+
     def test_loaded_settings_that_were_changed_by_hand_stay_as_they_were_made(self, places: Make) -> None:
         environ = {"HONCHO_ACTORS_AI_PEER": "a"}
         cell = SettingsCell(replace(load(places(environ)), user_peer="ada"))
