@@ -10,13 +10,9 @@ import sqlite3
 from dataclasses import dataclass
 
 from honcho_actors.capture.clocks import said_at
-from honcho_actors.capture.content import Draft, storable
-from honcho_actors.capture.schema import ACCEPTED
+from honcho_actors.capture.content import Draft, storable, turn_digest
+from honcho_actors.capture.schema import ACCEPTED, NO_SERVER
 from honcho_actors.model import Realm
-
-NO_SERVER = "e3b0c44298fc1c14"
-"""The server id of settings that name no server: what is accepted under it goes to the first server that is configured.
-"""
 
 _PLACE = "server=? AND workspace=? AND partition=? AND session=?"
 
@@ -29,6 +25,8 @@ class Accepted:
     fresh: bool
     state: int = ACCEPTED
     reason: str = ""
+    earlier: bytes | None = None
+    """The id under which it was accepted, where that is not the one that it has now."""
 
 
 class Conversations:
@@ -69,11 +67,14 @@ def accept(
 ) -> Accepted:
     """Writes one turn. `keep`: its batch id is remembered for ever (imports), not only for the delivered window."""
     identity = draft.identity
+    place = conversations.find(connection, identity.realm, identity.remote_session)
+    earlier = None if draft.earlier is None else _accepted_before(connection, draft.earlier, place[0])
+    if earlier is not None:
+        return earlier
     if keep:
         made = connection.execute("INSERT INTO imported(id) VALUES(?) ON CONFLICT DO NOTHING", (draft.batch_id,))
         if made.rowcount == 0:
             return _known(connection, draft.batch_id)
-    place = conversations.find(connection, identity.realm, identity.remote_session)
     inserted = connection.execute(
         "INSERT INTO batch(id, conversation, key, user, audience, turn_id, open, accepted, born)"
         " VALUES(?,?,?,?,?,?,?,?,?) ON CONFLICT(id) DO NOTHING",
@@ -110,6 +111,14 @@ def _known(connection: sqlite3.Connection, batch_id: bytes) -> Accepted:
     return Accepted(0, False, 1) if row is None else Accepted(row[0], False, row[1], row[2])
 
 
+def _accepted_before(connection: sqlite3.Connection, batch_id: bytes, conversation: int) -> Accepted | None:
+    """The same turn of this conversation, if it was accepted before there was a server to name in its id."""
+    row = connection.execute(
+        "SELECT state, reason FROM batch WHERE id=? AND conversation=?", (batch_id, conversation)
+    ).fetchone()
+    return None if row is None else Accepted(conversation, False, row[0], row[1], batch_id)
+
+
 def adopt(connection: sqlite3.Connection, server: str) -> int:
     """Gives what was accepted before any server was configured to this one. Returns the number of conversations; one
     whose turn has not come yet is left for the next time.
@@ -124,6 +133,7 @@ def adopt(connection: sqlite3.Connection, server: str) -> int:
 
 def _adopt(connection: sqlite3.Connection, number: int, place: tuple[str, ...]) -> bool:
     home = connection.execute(f"SELECT id FROM conversation WHERE {_PLACE}", place).fetchone()
+    _remember_imports(connection, number, place)
     if home is None:
         connection.execute("UPDATE conversation SET server=? WHERE id=?", (place[0], number))
         return True
@@ -144,3 +154,15 @@ def _adopt(connection: sqlite3.Connection, number: int, place: tuple[str, ...]) 
     )
     connection.execute("DELETE FROM conversation WHERE id=?", (number,))
     return True
+
+
+def _remember_imports(connection: sqlite3.Connection, number: int, place: tuple[str, ...]) -> None:
+    """What was imported before there was a server is known under the id that names this one, too, for ever."""
+    server, workspace, partition, _ = place
+    found = connection.execute(
+        "SELECT b.key, b.user, b.turn_id FROM batch b JOIN imported i ON i.id=b.id WHERE b.conversation=?", (number,)
+    ).fetchall()
+    connection.executemany(
+        "INSERT INTO imported(id) VALUES(?) ON CONFLICT DO NOTHING",
+        [(turn_digest(server, workspace, partition, *row),) for row in found if row[2]],
+    )

@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from datetime import date, datetime
 from typing import Any, Final, Protocol
 
+from honcho_actors.capture.schema import NO_SERVER
 from honcho_actors.model import SkipReason, Turn
 from honcho_actors.privacy.egress import Blank, Field, Gate, Withheld
 from honcho_actors.privacy.identity import Identity
@@ -66,6 +67,8 @@ class Draft:
     turn_id: str | None
     at_us: int
     pieces: tuple[Piece, ...]
+    earlier: bytes | None = None
+    """The id under which this turn would have been accepted while no server was configured."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,8 +104,11 @@ def batch_id_of(identity: Identity, turn_id: str | None) -> bytes:
     """
     if not turn_id:
         return uuid.uuid4().bytes
-    realm = identity.realm
-    parts = (realm.server, realm.workspace, realm.partition, identity.session.key, identity.user_peer, turn_id)
+    return turn_digest(*identity.realm, identity.session.key, identity.user_peer, turn_id)
+
+
+def turn_digest(*parts: str) -> bytes:
+    """The batch id of a turn with an id of its own: of server, workspace, partition, conversation, person, turn id."""
     digest = hashlib.sha256(b"turn")
     for part in parts:
         raw = part.encode("utf-8", "surrogatepass")
@@ -146,7 +152,11 @@ def draft(turn: Turn, identity: Identity, *, gate: Gate, max_chars: int, at_us: 
         skipped = SkipReason.WITHHELD if withheld and withheld != ["metadata"] else SkipReason.BLANK
         return Drafted(None, skipped, tuple(withheld))
     turn_id = storable(turn.turn_id) if isinstance(turn.turn_id, str) and turn.turn_id else None
-    return Drafted(Draft(batch_id, identity, turn_id, at_us, tuple(pieces)), None, tuple(withheld))
+    earlier = None
+    if turn_id and turn.turn_id and identity.realm.server != NO_SERVER:
+        place = (NO_SERVER, *identity.realm[1:], identity.session.key, identity.user_peer)
+        earlier = turn_digest(*place, turn.turn_id)
+    return Drafted(Draft(batch_id, identity, turn_id, at_us, tuple(pieces), earlier), None, tuple(withheld))
 
 
 def storable(text: str) -> str:

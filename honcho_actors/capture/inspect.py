@@ -17,9 +17,8 @@ from pathlib import Path
 from typing import Any
 
 from honcho_actors import store
-from honcho_actors.capture.accepting import NO_SERVER
 from honcho_actors.capture.clocks import from_us
-from honcho_actors.capture.schema import MIGRATIONS
+from honcho_actors.capture.schema import MIGRATIONS, NO_SERVER
 
 _STATES = {0: "accepted", 1: "delivered", 2: "set_aside", 3: "expired"}
 OPEN = frozenset({"accepted", "sending", "set_aside"})

@@ -84,6 +84,10 @@ MIGRATIONS: Final = (
     """,
 )
 
+NO_SERVER: Final = "e3b0c44298fc1c14"
+"""The server id of settings that name no server: what is accepted under it goes to the first server that is configured.
+"""
+
 ACCEPTED: Final = 0
 DELIVERED: Final = 1
 SET_ASIDE: Final = 2

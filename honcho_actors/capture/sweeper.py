@@ -13,11 +13,12 @@ import functools
 from dataclasses import dataclass
 from typing import Any
 
-from honcho_actors.capture import accepting, dispatch, retaining
+from honcho_actors.capture import dispatch, retaining
 from honcho_actors.capture.core import Core, log
 from honcho_actors.capture.looking import extra_copies, look
 from honcho_actors.capture.reports import CountCopies, Report, Wanted
 from honcho_actors.capture.retaining import RECHECKS, Due, Recheck
+from honcho_actors.capture.schema import NO_SERVER
 from honcho_actors.capture.worker import DeliveryWorker
 from honcho_actors.capture.writer import ReadOutbox, Works
 from honcho_actors.honcho.outcomes import Call, Failure, Priority
@@ -280,7 +281,7 @@ class Sweeper(TaskActor):
     async def _list(self, ignore_schedule: bool) -> None:
         core, read = self._core, self._core.ports.read_clock
         settings = core.settings
-        if settings.configured and settings.server_id != accepting.NO_SERVER:
+        if settings.configured and settings.server_id != NO_SERVER:
             await core.run(core.adopt)
         after = self._read_up_to  # where the last reading had to stop, so that every conversation has its turn
         while True:

@@ -12,7 +12,7 @@ import json
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from honcho_actors.capture import accepting, decide, delivering, forking
+from honcho_actors.capture import decide, delivering, forking
 from honcho_actors.capture.clocks import Reading, elapsed, from_us
 from honcho_actors.capture.copying import copy_parent
 from honcho_actors.capture.core import Core
@@ -22,6 +22,7 @@ from honcho_actors.capture.entries import Entries
 from honcho_actors.capture.establish import Flags, establish, preset
 from honcho_actors.capture.looking import look, places
 from honcho_actors.capture.reports import Report, Wanted
+from honcho_actors.capture.schema import NO_SERVER
 from honcho_actors.capture.writer import ReadOutbox
 from honcho_actors.honcho.outcomes import Call, Failure, Priority
 from honcho_actors.honcho.wire import OutMessage
@@ -156,7 +157,7 @@ class Delivery:
             return self._report(claimed.again, claimed.why)
         client = core.ports.client(claimed.server)
         if client is None:
-            if claimed.server == accepting.NO_SERVER and core.settings.configured:
+            if claimed.server == NO_SERVER and core.settings.configured:
                 return await self._adopt(claimed)
             why = "not_configured" if not core.settings.configured else "other_server"
             delivery = first.group.delivery if isinstance(first, _Taken) else None

@@ -271,6 +271,8 @@ class OutboxWriter(ThreadActor):
             captures.labels("accepted" if result.fresh else "duplicate").inc()
             self._core.taken += 1
             item.receipt.repeated = not result.fresh
+            if result.earlier is not None:
+                item.receipt.batch_id = result.earlier.hex()
             item.receipt.advance(ReceiptState.ACCEPTED)
             if result.state:
                 item.receipt.advance(final_state(result.state), result.reason)
@@ -379,14 +381,14 @@ class OutboxWriter(ThreadActor):
             self._dirty = False
             if self._core.flushes:
                 self._answer_flushes(connection)
-            watched: dict[bytes, Receipt] = {}
+            watched: dict[bytes, list[Receipt]] = {}
             for receipt in core.awaited():
                 receipt.advance(receipt.state)  # what a predecessor that was given up said was not heard
                 if receipt.state is ReceiptState.ACCEPTED:
-                    watched[bytes.fromhex(receipt.batch_id)] = receipt
+                    watched.setdefault(bytes.fromhex(receipt.batch_id), []).append(receipt)
             for batch_id, (state, reason) in retaining.states(connection, list(watched)[:500]).items():
-                if state:
-                    watched[batch_id].advance(final_state(state), reason)
+                for receipt in watched[batch_id] if state else ():
+                    receipt.advance(final_state(state), reason)
         except (StoreFailed, sqlite3.Error) as failed:
             reason = failed.reason if isinstance(failed, StoreFailed) else store.reason_of(failed)
             if reason is StoreReason.CORRUPT:

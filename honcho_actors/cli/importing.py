@@ -53,19 +53,20 @@ def import_(*, files: Sequence[Path], user: str | None, state_dir: Path | None, 
         memory.close(CLOSE)
     left = _owed(settings)
     progress.end()
-    _show(imported, left, settings, as_json)
+    _show(imported, left, bool(trouble), settings, as_json)
     if trouble:
         out.complain(f"the outbox can't be written: {trouble}")
     elif left:
         why = f", since {reason_off(settings)}" if not settings.configured else ""
-        out.complain(f"{left:,} messages are on disk and not delivered{why}: they go out when a runtime runs here")
+        are = out.counted(left, "message is", "messages are")
+        out.complain(f"{are} on disk and not delivered{why}: what is there goes out when a runtime runs here")
     lost = imported.problems or any(reason not in _FINE for reason in imported.skipped)
     return out.NOT_FINE if lost or left or trouble else out.FINE
 
 
 def _settings(state_dir: Path | None, user: str | None) -> Settings:
     """The settings in force, without an endpoint: whoever runs here already keeps its own."""
-    given: dict[str, Any] = {"admin_port": None, "metrics_port": None}
+    given: dict[str, Any] = {"admin_port": "off", "metrics_port": "off"}
     if state_dir is not None:
         given["state_dir"] = state_dir
     settings = Settings.load(**given)
@@ -99,7 +100,7 @@ def _owed(settings: Settings) -> int:
         return 0  # nothing could be stored, and that is told
 
 
-def _show(imported: Imported, left: int, settings: Settings, as_json: bool) -> None:
+def _show(imported: Imported, left: int, trouble: bool, settings: Settings, as_json: bool) -> None:
     if as_json:
         where = {"server": settings.server_url, "workspace": settings.workspace, "state_dir": str(settings.state_dir)}
         out.emit_json({**asdict(imported), "undelivered": left, **where})
@@ -113,7 +114,7 @@ def _show(imported: Imported, left: int, settings: Settings, as_json: bool) -> N
         out.say(f"  {count:,} left out: {reason}")
     for problem in imported.problems:
         out.say(f"  {problem}")
-    if not left:
+    if not left and not trouble:
         out.say(f"delivered to {settings.server_url}, workspace {settings.workspace}")
 
 

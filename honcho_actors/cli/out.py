@@ -90,6 +90,9 @@ def complain(text: str) -> None:
 
 def ended(run: Callable[[], object]) -> int:
     """Runs a command; gives the exit code. No exception of ours or of a library leaves as a traceback."""
+    for name in ("stdout", "stderr"):
+        if getattr(sys, name) is None:  # closed by whoever started this: what is said goes nowhere
+            setattr(sys, name, open(os.devnull, "w", encoding="utf-8"))  # noqa: SIM115 (until the process ends)
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):  # what a terminal cannot show is replaced, never raised for
             stream.reconfigure(errors="replace")

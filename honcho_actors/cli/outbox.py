@@ -123,6 +123,8 @@ def _said_plainly() -> Iterator[None]:
         yield
     except StoreFailed as failed:
         raise out.Stop(f"the outbox can't be read: {failed}", out.NOT_FINE) from None
+    except PermissionError as refused:
+        raise out.Stop(f"the outbox can't be read: {refused.filename}: permission denied", out.NOT_FINE) from None
 
 
 def _plain(line: str) -> str:

@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 
+from honcho_actors.capture.importer import import_files
 from honcho_actors.honcho.client import HonchoClient
 from honcho_actors.model import ReceiptState
 from tests.capture.test_field_cases_e import until
@@ -309,6 +310,29 @@ def test_what_was_said_before_there_was_a_server_stands_before_what_is_said_afte
         assert rig.capture.flush(20.0)
     assert texts(honcho, "s", workspace) == said(1, 2, 3, 4, 5, 6)
     assert texts(honcho, "other", workspace) == said(7)
+
+
+def test_a_turn_that_is_captured_again_once_there_is_a_server_is_the_same_turn(
+    honcho: str, workspace: str, state: Path, tmp_path: Path
+) -> None:
+    path = tmp_path / "talk.jsonl"
+    path.write_text(json.dumps({"role": "user", "content": "hi"}), "utf-8")
+    with Rig(state, None, workspace=workspace) as rig:
+        first = rig.capture.capture(turn(1))
+        assert import_files(rig.capture, [path]).accepted == 1
+        rig.change(base_url=honcho)
+        again = rig.capture.capture(turn(1))
+        assert again.wait("delivered", 20.0) is ReceiptState.DELIVERED
+        assert (again.batch_id, again.repeated) == (first.batch_id, True)
+        assert import_files(rig.capture, [path]).known == 1
+        assert rig.capture.flush(20.0)
+    assert texts(honcho, "s", workspace) == said(1)
+    assert texts(honcho, "talk", workspace) == ["hi"]
+    with Rig(state, honcho, workspace=workspace) as rig:
+        rows_of_imports = rows(state, "SELECT count(*) FROM imported")
+        sqlite3.connect(state / "outbox.db", isolation_level=None).execute("DELETE FROM batch").connection.close()
+        assert import_files(rig.capture, [path]).known == 1, "for ever, whatever the ledger has forgotten"
+    assert rows_of_imports == [(2,)]
 
 
 def test_members_are_established_with_their_preset_before_the_first_message(

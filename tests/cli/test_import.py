@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from honcho_actors.cli.importing import _Progress
+from honcho_actors.cli.importing import _Progress, _settings
 from tests.capture.test_import import CHAT, chatgpt, jsonl, openai
 from tests.cli.conftest import Command
 from tests.cli.test_commands import sentence
@@ -144,3 +144,8 @@ def test_on_a_terminal_progress_is_one_line_that_is_gone_at_the_end(tmp_path: Pa
         said = shown.read(1_000).decode()
     assert said.endswith("\r\x1b[K2 of 2 messages are on disk\r\x1b[K")
     assert "\n" not in said
+
+
+def test_an_import_has_no_endpoint_of_its_own_and_leaves_the_one_of_the_running_process_announced() -> None:
+    settings = _settings(None, None)
+    assert (settings.admin_port, settings.metrics_port) == (None, None)
