@@ -19,6 +19,7 @@ from honcho_actors.local.process import start
 from honcho_actors.model import ReceiptState
 from honcho_actors.privacy import fence
 from honcho_actors.satellite.tools import Outcome, ToolError
+from tests.support.memory_world import until
 from tests.support.tools_rig import counted, runtime, secret, tool, use
 
 SAID = "I restore a clinker dinghy from 1963 in an unheated shed."
@@ -171,10 +172,8 @@ class TestProfile:
         context = memory.context(TurnRequest(session_key=who, user=who, query="what do I keep?"))
         assert "Keeps bees." in context.system
         use(memory, "honcho_conclude", {"conclusion": "Sells honey on Fridays."}, who, who)
-        end = time.monotonic() + 5.0
-        while "honey" not in memory.context(TurnRequest(session_key=who, user=who, query="and?")).system:
-            assert time.monotonic() < end
-            time.sleep(0.01)
+        again = TurnRequest(session_key=who, user=who, query="and?")
+        assert until(lambda: "honey" in memory.context(again).system)
         assert "honey" not in use(memory, "honcho_context", {}, f"x-{who}").text
 
 
