@@ -64,7 +64,7 @@ STATES = {
 }
 
 
-def run(body: str, *, seconds: float = 20.0) -> tuple[int, float, str]:
+def run(body: str, *, seconds: float = 50.0) -> tuple[int, float, str]:
     began = time.monotonic()
     code = PRELUDE + textwrap.dedent(body)
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=seconds, check=False)
@@ -145,7 +145,7 @@ def test_a_child_is_held_up_by_no_lock_and_no_fence_of_threads_that_stayed_in_th
         pid = os.fork()
         if pid == 0:
             import signal
-            signal.alarm(15)
+            signal.alarm(30)
             said = [str(t.is_alive()), str(rt.registry.whereis("name")), T.start().ask("default")]
             rt.timers.call_after(1, print).cancel()
             with ThreadRuntime() as own:
