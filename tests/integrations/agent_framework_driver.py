@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
-from collections.abc import AsyncIterable, Callable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -26,9 +25,9 @@ from agent_framework import (
 
 from honcho_actors import TurnRequest
 from honcho_actors.integrations.agent_framework import MemoryProvider
-from tests.integrations.driving import FOUND, STATIC, TOOL, Chat, Driver, cancelled, spoken_by
+from tests.integrations.driving import FOUND, SCHEMA, STATIC, TOOL, Chat, spoken_by
 from tests.integrations.keeper import House
-from tests.integrations.raw import SCHEMA, Left, subagent_of
+from tests.integrations.looping import LoopChat, LoopDriver, Run, Seen
 from tests.support.stub_model import StubModel
 
 
@@ -112,46 +111,15 @@ def look_up(what: str = "") -> str:
     return FOUND
 
 
-class FrameworkChat(Chat):
-    def __init__(self, agent: Agent[Any], request: TurnRequest | None, run: Callable[..., Any]) -> None:
+class FrameworkChat(LoopChat):
+    def __init__(self, agent: Agent[Any], request: TurnRequest | None, run: Run) -> None:
+        super().__init__(request, run)
         self._agent = agent
-        self._request = request
-        self._run = run
         self._last = ""
         self.session: AgentSession = agent.create_session()
 
-    def say(self, text: str) -> str:
-        return str(self._run(self._turn(text)))
-
-    def stream(self, text: str) -> str:
-        return str(self._run(self._streamed(text)))
-
     def retry(self) -> str:
         return self.say(self._last)
-
-    def leave(self, text: str) -> None:
-        def enough(piece: str) -> None:
-            if piece:
-                raise Left
-
-        async def leaving() -> None:
-            try:
-                await self._streamed(text, enough)
-            except Left:
-                return
-            raise AssertionError("it was not left")
-
-        self._run(leaving())
-
-    def cancel(self, text: str, when: Callable[[], bool], *, stream: bool = False) -> None:
-        self._run(cancelled(self._streamed(text) if stream else self._turn(text), when))
-
-    def delegate(self, text: str) -> str:
-        async def asked() -> str:
-            with subagent_of(self._request):
-                return (await self._agent.run(text, session=self._agent.create_session())).text
-
-        return str(self._run(asked()))
 
     def transcript(self) -> list[str]:
         kept = self.session.state["in_memory"]["messages"]
@@ -162,7 +130,10 @@ class FrameworkChat(Chat):
         with spoken_by(self._request):
             return (await self._agent.run(text, session=self.session)).messages[-1].text
 
-    async def _streamed(self, text: str, seen: Callable[[str], None] = lambda piece: None) -> str:
+    async def _delegated(self, text: str) -> str:
+        return (await self._agent.run(text, session=self._agent.create_session())).text
+
+    async def _streamed(self, text: str, seen: Seen) -> str:
         whole = ""
         with spoken_by(self._request):
             async with self._agent.run(text, session=self.session, stream=True) as stream:
@@ -175,33 +146,21 @@ class FrameworkChat(Chat):
         return whole
 
 
-class FrameworkDriver(Driver):
+class FrameworkDriver(LoopDriver):
     """`MemoryProvider` in an agent's context providers."""
 
     name = "agent-framework"
 
-    def __init__(self) -> None:
-        self._client: openai.AsyncOpenAI | None = None
-        self._runner: asyncio.Runner | None = None
-
     @contextmanager
     def chat(self, house: House, model: StubModel, request: TurnRequest | None) -> Iterator[Chat]:
-        if self._client is None or self._runner is None:
-            self._runner = asyncio.Runner()
-            self._client = openai.AsyncOpenAI(base_url=model.url, api_key="sk-" + "stub" * 5, max_retries=0)
+        client, runner = self.kept(model)
         agent = Agent(
-            client=StubClient(self._client),
+            client=StubClient(client),
             instructions=STATIC,
             tools=[FunctionTool(name=TOOL, description="Looks a thing up.", func=look_up, input_model=SCHEMA)],
             context_providers=[MemoryProvider(house.memory)],
         )
-        yield FrameworkChat(agent, request, self._runner.run)
-
-    def close(self) -> None:
-        if self._client is not None and self._runner is not None:
-            self._runner.run(self._client.close())
-            self._runner.close()
-        self._client = self._runner = None
+        yield FrameworkChat(agent, request, runner.run)
 
 
 AGENT_FRAMEWORK = [FrameworkDriver()]

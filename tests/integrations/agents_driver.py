@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import warnings
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-import openai
 from agents import (
     Agent,
     FunctionTool,
@@ -22,9 +21,9 @@ from agents import (
 
 from honcho_actors import TurnRequest
 from honcho_actors.integrations.agents import Remembering
-from tests.integrations.driving import FOUND, STATIC, TOOL, Chat, Driver, cancelled, spoken_by
+from tests.integrations.driving import FOUND, SCHEMA, STATIC, TOOL, Chat, lacking, spoken_by
 from tests.integrations.keeper import House
-from tests.integrations.raw import SCHEMA, Left, subagent_of
+from tests.integrations.looping import Left, LoopChat, LoopDriver, Seen, subagent_of
 from tests.support.stub_model import StubModel
 
 QUIET = RunConfig(tracing_disabled=True)
@@ -44,48 +43,17 @@ def agent_of(model: Model, **more: Any) -> Agent[Any]:
     return Agent(**{"name": "gardener", "instructions": STATIC, "model": model, "tools": [LOOK_UP], **more})
 
 
-class SessionChat(Chat):
+class SessionChat(LoopChat):
     """The history is a session's."""
 
     def __init__(self, runner: Remembering, agent: Agent[Any], request: TurnRequest | None, loop: asyncio.Runner):
+        super().__init__(request, loop.run)
         self._runner = runner
         self._agent = agent
-        self._request = request
-        self._run = loop.run
         self.session = SQLiteSession("chat")
-
-    def say(self, text: str) -> str:
-        return str(self._run(self._turn(text)))
-
-    def stream(self, text: str) -> str:
-        return str(self._run(self._streamed(text)))
 
     def retry(self) -> str:
         return str(self._run(self._turn([])))
-
-    def leave(self, text: str) -> None:
-        def enough(piece: str) -> None:
-            if piece:
-                raise Left
-
-        async def leaving() -> None:
-            try:
-                await self._streamed(text, enough)
-            except Left:
-                return
-            raise AssertionError("it was not left")
-
-        self._run(leaving())
-
-    def cancel(self, text: str, when: Callable[[], bool], *, stream: bool = False) -> None:
-        self._run(cancelled(self._streamed(text) if stream else self._turn(text), when))
-
-    def delegate(self, text: str) -> str:
-        async def asked() -> str:
-            with subagent_of(self._request):
-                return str((await self._runner.run(self._agent, text, run_config=QUIET)).final_output)
-
-        return str(self._run(asked()))
 
     def transcript(self) -> list[str]:
         items: list[Any] = self._run(self.session.get_items())
@@ -96,7 +64,10 @@ class SessionChat(Chat):
             result = await self._runner.run(self._agent, text, session=self.session, run_config=QUIET)
             return str(result.final_output)
 
-    async def _streamed(self, text: str, seen: Callable[[str], None] = lambda piece: None) -> str:
+    async def _delegated(self, text: str) -> str:
+        return str((await self._runner.run(self._agent, text, run_config=QUIET)).final_output)
+
+    async def _streamed(self, text: str, seen: Seen) -> str:
         with spoken_by(self._request):
             result = self._runner.run_streamed(self._agent, text, session=self.session, run_config=QUIET)
             left = False
@@ -152,43 +123,26 @@ class SyncChat(Chat):
         return [one["content"] for one in self.history if one.get("role") == "user"]
 
 
-class AgentsDriver(Driver):
+class AgentsDriver(LoopDriver):
     """`Remembering` in the place of `Runner`."""
 
     def __init__(self, name: str, is_async: bool) -> None:
         self.name = name
         self._is_async = is_async
-        self._client: openai.AsyncOpenAI | None = None
-        self._loop: asyncio.Runner | None = None
         if not is_async:
-            self.cannot: Mapping[str, str] = {
-                "test_a_streamed_turn_arrives_whole_and_is_captured_once": NO_STREAM,
-                "test_a_stream_that_is_left_in_the_middle_has_no_answer": NO_STREAM,
-                "test_a_connection_that_breaks_in_the_middle_of_a_stream_leaves_no_answer": NO_STREAM,
-                "test_cancelled_while_memory_is_awaited": NO_CANCELLATION,
-                "test_cancelled_before_the_model_says_anything": NO_CANCELLATION,
-                "test_cancelled_in_the_middle_of_a_stream": NO_CANCELLATION,
-            }
+            self.cannot = lacking(stream=NO_STREAM, cancel=NO_CANCELLATION)
 
     @contextmanager
     def chat(self, house: House, model: StubModel, request: TurnRequest | None) -> Iterator[Chat]:
-        if self._client is None or self._loop is None:
-            self._loop = asyncio.Runner()
-            self._client = openai.AsyncOpenAI(base_url=model.url, api_key="sk-" + "stub" * 5, max_retries=0)
+        client, loop = self.kept(model)
         runner = Remembering(house.memory)
         if self._is_async:
-            made = SessionChat(runner, agent_of(OpenAIResponsesModel("stub", self._client)), request, self._loop)
+            made = SessionChat(runner, agent_of(OpenAIResponsesModel("stub", client)), request, loop)
             yield made
             made.session.close()
         else:
-            asyncio.set_event_loop(self._loop.get_loop())  # the loop that `run_sync` takes
-            yield SyncChat(runner, agent_of(OpenAIChatCompletionsModel("stub", self._client)), request)
-
-    def close(self) -> None:
-        if self._client is not None and self._loop is not None:
-            self._loop.run(self._client.close())
-            self._loop.close()
-        self._client = self._loop = None
+            asyncio.set_event_loop(loop.get_loop())  # the loop that `run_sync` takes
+            yield SyncChat(runner, agent_of(OpenAIChatCompletionsModel("stub", client)), request)
 
 
 AGENTS = [AgentsDriver("agents", True), AgentsDriver("agents-sync", False)]

@@ -24,6 +24,25 @@ T = TypeVar("T")
 STATIC = "You are a gardener's assistant."
 TOOL = "look_up"
 FOUND = "It is in the shed."
+SCHEMA = {"type": "object", "properties": {"what": {"type": "string"}}}
+
+NO_CANCELLATION = (
+    "a blocking call of this client has no cancellation: it ends with its answer, its error or its time-out"
+)
+
+
+def lacking(*, stream: str = "", leaving: str = "", cancel: str = "") -> dict[str, str]:
+    """What a driver cannot that has no streams (`stream`), none that can be left in the middle (`leaving`), or no
+    cancellation (`cancel`), each with the framework's own reason."""
+    found = {
+        "test_a_streamed_turn_arrives_whole_and_is_captured_once": stream,
+        "test_a_stream_that_is_left_in_the_middle_has_no_answer": stream or leaving,
+        "test_a_connection_that_breaks_in_the_middle_of_a_stream_leaves_no_answer": stream,
+        "test_cancelled_while_memory_is_awaited": cancel,
+        "test_cancelled_before_the_model_says_anything": cancel,
+        "test_cancelled_in_the_middle_of_a_stream": cancel,
+    }
+    return {behaviour: reason for behaviour, reason in found.items() if reason}
 
 
 class Chat:

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -20,9 +19,9 @@ from langgraph.checkpoint.memory import InMemorySaver
 
 from honcho_actors import TurnRequest
 from honcho_actors.integrations.langchain import MemoryMiddleware
-from tests.integrations.driving import FOUND, STATIC, TOOL, Chat, Driver, cancelled, spoken_by
+from tests.integrations.driving import FOUND, NO_CANCELLATION, SCHEMA, STATIC, TOOL, Chat, lacking, spoken_by
 from tests.integrations.keeper import House
-from tests.integrations.raw import NO_CANCELLATION, SCHEMA, Left, subagent_of
+from tests.integrations.looping import KEY, LoopChat, LoopDriver, Run, Seen, subagent_of
 from tests.support.stub_model import StubModel
 
 NO_LEAVING = "closing the generator of `stream` waits until the model has said everything, so there is an answer"
@@ -140,50 +139,26 @@ class SyncChat(AgentChat):
             return str(self._agent.invoke(what, self._config)["messages"][-1].text)
 
 
-class AsyncChat(AgentChat):
-    def __init__(self, agent: Any, request: TurnRequest | None, run: Callable[..., Any]) -> None:
-        super().__init__(agent, request)
-        self._run = run
-
-    def say(self, text: str) -> str:
-        return str(self._run(self._asked(given(text))))
+class AsyncChat(AgentChat, LoopChat):
+    def __init__(self, agent: Any, request: TurnRequest | None, run: Run) -> None:
+        AgentChat.__init__(self, agent, request)
+        LoopChat.__init__(self, request, run)
 
     def retry(self) -> str:
         return str(self._run(self._asked(None)))
 
-    def stream(self, text: str) -> str:
-        return str(self._run(self._streamed(text)))
+    async def _turn(self, text: str) -> str:
+        return await self._asked(given(text))
 
-    def leave(self, text: str) -> None:
-        def enough(piece: str) -> None:
-            if piece:
-                raise Left
-
-        async def leaving() -> None:
-            try:
-                await self._streamed(text, enough)
-            except Left:
-                return
-            raise AssertionError("it was not left")
-
-        self._run(leaving())
-
-    def cancel(self, text: str, when: Callable[[], bool], *, stream: bool = False) -> None:
-        self._run(cancelled(self._streamed(text) if stream else self._asked(given(text)), when))
-
-    def delegate(self, text: str) -> str:
-        async def asked() -> str:
-            with subagent_of(self._request):
-                found = await self._agent.ainvoke(given(text), {"configurable": {"thread_id": "other"}})
-                return str(found["messages"][-1].text)
-
-        return str(self._run(asked()))
+    async def _delegated(self, text: str) -> str:
+        found = await self._agent.ainvoke(given(text), {"configurable": {"thread_id": "other"}})
+        return str(found["messages"][-1].text)
 
     async def _asked(self, what: Any) -> str:
         with spoken_by(self._request):
             return str((await self._agent.ainvoke(what, self._config))["messages"][-1].text)
 
-    async def _streamed(self, text: str, seen: Callable[[str], None] = lambda piece: None) -> str:
+    async def _streamed(self, text: str, seen: Seen) -> str:
         whole = ""
         with spoken_by(self._request):
             stream = self._agent.astream(given(text), self._config, stream_mode="messages")
@@ -207,46 +182,35 @@ def streamed(whole: str, piece: Any) -> str:
     return whole + str(piece.text)
 
 
-class LangChainDriver(Driver):
+class LangChainDriver(LoopDriver):
     """`MemoryMiddleware` in an agent's middleware."""
 
     def __init__(self, name: str, is_async: bool) -> None:
         self.name = name
         self._is_async = is_async
-        self._clients: tuple[openai.OpenAI, openai.AsyncOpenAI] | None = None
-        self._runner: asyncio.Runner | None = None
+        self._plain: openai.OpenAI | None = None
         if not is_async:
-            self.cannot: Mapping[str, str] = {
-                "test_a_stream_that_is_left_in_the_middle_has_no_answer": NO_LEAVING,
-                "test_cancelled_while_memory_is_awaited": NO_CANCELLATION,
-                "test_cancelled_before_the_model_says_anything": NO_CANCELLATION,
-                "test_cancelled_in_the_middle_of_a_stream": NO_CANCELLATION,
-            }
+            self.cannot = lacking(leaving=NO_LEAVING, cancel=NO_CANCELLATION)
 
     @contextmanager
     def chat(self, house: House, model: StubModel, request: TurnRequest | None) -> Iterator[Chat]:
-        if self._clients is None or self._runner is None:
-            self._runner = asyncio.Runner()
-            key = "sk-" + "stub" * 5
-            self._clients = (
-                openai.OpenAI(base_url=model.url, api_key=key, max_retries=0),
-                openai.AsyncOpenAI(base_url=model.url, api_key=key, max_retries=0),
-            )
+        later, runner = self.kept(model)
+        if self._plain is None:
+            self._plain = openai.OpenAI(base_url=model.url, api_key=KEY, max_retries=0)
         agent = create_agent(
-            StubChat(plain=self._clients[0], later=self._clients[1]),
+            StubChat(plain=self._plain, later=later),
             tools=[LOOK_UP],
             system_prompt=STATIC,
             middleware=[MemoryMiddleware(house.memory)],
             checkpointer=InMemorySaver(),
         )
-        yield AsyncChat(agent, request, self._runner.run) if self._is_async else SyncChat(agent, request)
+        yield AsyncChat(agent, request, runner.run) if self._is_async else SyncChat(agent, request)
 
     def close(self) -> None:
-        if self._clients is not None and self._runner is not None:
-            self._clients[0].close()
-            self._runner.run(self._clients[1].close())
-            self._runner.close()
-        self._clients = self._runner = None
+        super().close()
+        if self._plain is not None:
+            self._plain.close()
+        self._plain = None
 
 
 LANGCHAIN = [LangChainDriver("langchain", False), LangChainDriver("langchain-async", True)]

@@ -13,6 +13,7 @@ import openai
 from honcho_actors import TurnRequest
 from tests.integrations.driving import Chat, Driver
 from tests.integrations.keeper import House
+from tests.integrations.looping import LoopDriver
 from tests.integrations.raw import ChatWire, MessagesWire, RawChat, ResponsesWire, Wire
 from tests.integrations.running import Running
 from tests.support.stub_model import StubModel
@@ -42,7 +43,7 @@ class ProxyChat(RawChat):
             self._client = self._plain.with_options(default_headers=self._named)
 
 
-class ProxyDriver(Driver):
+class ProxyDriver(LoopDriver):
     """One protocol through the proxy, with the protocol's own client."""
 
     def __init__(self, name: str, wire: Wire, kind: type, cannot: Mapping[str, str] | None = None) -> None:
@@ -50,23 +51,13 @@ class ProxyDriver(Driver):
         self.cannot = cannot or {}
         self._wire = wire
         self._kind = kind
-        self._client: Any = None
-        self._runner: asyncio.Runner | None = None
 
     @contextmanager
     def chat(self, house: House, model: StubModel, request: TurnRequest | None) -> Iterator[Chat]:
         with Running(house.memory, model.root) as proxy:
-            if self._runner is None:
-                self._runner = asyncio.Runner()
-                self._client = self._kind(base_url=model.root, api_key="sk-" + "stub" * 5, max_retries=0)
+            client, runner = self.kept(model, self._kind)
             url = proxy.url if self._kind is openai.AsyncOpenAI else proxy.root
-            yield ProxyChat(self._wire, self._client.with_options(base_url=url), request, self._runner)
-
-    def close(self) -> None:
-        if self._runner is not None:
-            self._runner.run(self._client.close())
-            self._runner.close()
-            self._runner = None
+            yield ProxyChat(self._wire, client.with_options(base_url=url), request, runner)
 
 
 PROXY: list[Driver] = [

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-import openai
 from pydantic_ai import Agent, AgentRunResultEvent, Tool
 from pydantic_ai.messages import (
     FunctionToolCallEvent,
@@ -23,9 +22,9 @@ from pydantic_ai.providers.openai import OpenAIProvider
 
 from honcho_actors import TurnRequest
 from honcho_actors.integrations.pydantic_ai import MemoryCapability
-from tests.integrations.driving import FOUND, STATIC, TOOL, Chat, Driver, cancelled, spoken_by
+from tests.integrations.driving import FOUND, SCHEMA, STATIC, TOOL, Chat, lacking, spoken_by
 from tests.integrations.keeper import House
-from tests.integrations.raw import SCHEMA, Left, subagent_of
+from tests.integrations.looping import LoopChat, LoopDriver, Run, Seen, subagent_of
 from tests.support.stub_model import Asked, StubModel
 
 NO_CANCELLATION = "`run_sync` blocks until the run has ended: it has no cancellation"
@@ -40,49 +39,18 @@ def look_up(what: str = "") -> str:
 LOOK_UP: Tool[Any] = Tool.from_schema(look_up, TOOL, "Looks a thing up.", dict(SCHEMA))
 
 
-class PydanticChat(Chat):
+class PydanticChat(LoopChat):
     """The history is the program's, as the framework gave it back."""
 
-    def __init__(self, agent: Agent[Any, str], request: TurnRequest | None, run: Callable[..., Any]) -> None:
+    def __init__(self, agent: Agent[Any, str], request: TurnRequest | None, run: Run) -> None:
+        super().__init__(request, run)
         self._agent = agent
-        self._request = request
-        self._run = run
         self._failed: str | None = None
         self.history: list[ModelMessage] = []
-
-    def say(self, text: str) -> str:
-        return str(self._run(self._turn(text)))
-
-    def stream(self, text: str) -> str:
-        return str(self._run(self._streamed(text)))
 
     def retry(self) -> str:
         assert self._failed is not None
         return self.say(self._failed)
-
-    def leave(self, text: str) -> None:
-        def enough(piece: str) -> None:
-            if piece:
-                raise Left
-
-        async def leaving() -> None:
-            try:
-                await self._streamed(text, enough)
-            except Left:
-                return
-            raise AssertionError("it was not left")
-
-        self._run(leaving())
-
-    def cancel(self, text: str, when: Callable[[], bool], *, stream: bool = False) -> None:
-        self._run(cancelled(self._streamed(text) if stream else self._turn(text), when))
-
-    def delegate(self, text: str) -> str:
-        async def asked() -> str:
-            with subagent_of(self._request):
-                return (await self._agent.run(text)).output
-
-        return str(self._run(asked()))
 
     def transcript(self) -> list[str]:
         assert not any("recalled" in str(one) for one in self.history)
@@ -96,7 +64,10 @@ class PydanticChat(Chat):
         self.history = result.all_messages()
         return result.output
 
-    async def _streamed(self, text: str, seen: Callable[[str], None] = lambda piece: None) -> str:
+    async def _delegated(self, text: str) -> str:
+        return (await self._agent.run(text)).output
+
+    async def _streamed(self, text: str, seen: Seen) -> str:
         whole = ""
         with spoken_by(self._request):
             async with self._agent.run_stream_events(text, message_history=self.history) as events:
@@ -132,47 +103,30 @@ class SyncChat(PydanticChat):
             return self._agent.run_sync(text).output
 
 
-class PydanticDriver(Driver):
+class PydanticDriver(LoopDriver):
     """`MemoryCapability` in an agent's capabilities."""
 
     def __init__(self, name: str, is_async: bool) -> None:
         self.name = name
         self._is_async = is_async
-        self._client: openai.AsyncOpenAI | None = None
-        self._runner: asyncio.Runner | None = None
         if not is_async:
-            self.cannot: Mapping[str, str] = {
-                "test_a_streamed_turn_arrives_whole_and_is_captured_once": NO_STREAM,
-                "test_a_stream_that_is_left_in_the_middle_has_no_answer": NO_STREAM,
-                "test_a_connection_that_breaks_in_the_middle_of_a_stream_leaves_no_answer": NO_STREAM,
-                "test_cancelled_while_memory_is_awaited": NO_CANCELLATION,
-                "test_cancelled_before_the_model_says_anything": NO_CANCELLATION,
-                "test_cancelled_in_the_middle_of_a_stream": NO_CANCELLATION,
-            }
+            self.cannot = lacking(stream=NO_STREAM, cancel=NO_CANCELLATION)
 
     @contextmanager
     def chat(self, house: House, model: StubModel, request: TurnRequest | None) -> Iterator[Chat]:
-        if self._client is None or self._runner is None:
-            self._runner = asyncio.Runner()
-            self._client = openai.AsyncOpenAI(base_url=model.url, api_key="sk-" + "stub" * 5, max_retries=0)
-        asked = OpenAIChatModel("stub", provider=OpenAIProvider(openai_client=self._client))
+        client, runner = self.kept(model)
+        asked = OpenAIChatModel("stub", provider=OpenAIProvider(openai_client=client))
         agent = Agent(asked, instructions=STATIC, tools=[LOOK_UP], capabilities=[MemoryCapability(house.memory)])
         if self._is_async:
-            yield PydanticChat(agent, request, self._runner.run)
+            yield PydanticChat(agent, request, runner.run)
         else:
-            asyncio.set_event_loop(self._runner.get_loop())  # the loop that `run_sync` takes
-            yield SyncChat(agent, request, self._runner.run)
+            asyncio.set_event_loop(runner.get_loop())  # the loop that `run_sync` takes
+            yield SyncChat(agent, request, runner.run)
 
     def system(self, asked: Asked) -> str:
         """The framework sends each of its instructions as a system message."""
         messages = asked.body["messages"]
         return "\n\n".join(one["content"] for one in messages if one["role"] in ("system", "developer"))
-
-    def close(self) -> None:
-        if self._client is not None and self._runner is not None:
-            self._runner.run(self._client.close())
-            self._runner.close()
-        self._client = self._runner = None
 
 
 PYDANTIC = [PydanticDriver("pydantic-ai", True), PydanticDriver("pydantic-ai-sync", False)]

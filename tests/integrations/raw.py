@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import inspect
 import json
-from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Mapping
+from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -15,15 +15,21 @@ import openai
 from honcho_actors import TurnRequest
 from honcho_actors.integrations.anthropic import remember as remember_anthropic
 from honcho_actors.integrations.openai import remember as remember_openai
-from honcho_actors.integrations.who import subagent
-from tests.integrations.driving import FOUND, STATIC, TOOL, Chat, Driver, cancelled, run_sync, spoken_by
-from tests.integrations.keeper import House
-from tests.support.stub_model import StubModel
-
-NO_CANCELLATION = (
-    "a blocking call of this client has no cancellation: it ends with its answer, its error or its time-out"
+from tests.integrations.driving import (
+    FOUND,
+    NO_CANCELLATION,
+    SCHEMA,
+    STATIC,
+    TOOL,
+    Chat,
+    Driver,
+    lacking,
+    run_sync,
+    spoken_by,
 )
-SCHEMA = {"type": "object", "properties": {"what": {"type": "string"}}}
+from tests.integrations.keeper import House
+from tests.integrations.looping import KEY, LoopChat, Run, Seen, subagent_of
+from tests.support.stub_model import StubModel
 
 
 class Wire:
@@ -136,46 +142,15 @@ class MessagesWire(Wire):
         return text, [{"role": "assistant", "content": content}], after
 
 
-Run = Callable[[Coroutine[Any, Any, Any]], Any]
-
-
-class Left(Exception):
-    """The program has read enough."""
-
-
-class RawChat(Chat):
+class RawChat(LoopChat):
     def __init__(self, wire: Wire, client: Any, request: TurnRequest | None, run: Run) -> None:
+        super().__init__(request, run)
         self._wire = wire
         self._client = client
-        self._request = request
-        self._run = run
         self.history: list[Any] = []
 
-    def say(self, text: str) -> str:
-        return str(self._run(self._turn(text)))
-
-    def stream(self, text: str) -> str:
-        return str(self._run(self._turn(text, stream=True)))
-
     def retry(self) -> str:
-        return str(self._run(self._turn(None)))
-
-    def leave(self, text: str) -> None:
-        def enough(piece: str) -> None:
-            if piece:
-                raise Left
-
-        async def leaving() -> None:
-            try:
-                await self._turn(text, stream=True, seen=enough)
-            except Left:
-                return
-            raise AssertionError("it was not left")
-
-        self._run(leaving())
-
-    def cancel(self, text: str, when: Callable[[], bool], *, stream: bool = False) -> None:
-        self._run(cancelled(self._turn(text, stream=stream), when))
+        return str(self._run(self._asked_for(None, False, lambda piece: None)))
 
     def delegate(self, text: str) -> str:
         with subagent_of(self._request):
@@ -185,9 +160,13 @@ class RawChat(Chat):
     def transcript(self) -> list[str]:
         return [one["content"] for one in self.history if one.get("role") == "user" and isinstance(one["content"], str)]
 
-    async def _turn(
-        self, text: str | None, stream: bool = False, seen: Callable[[str], None] = lambda piece: None
-    ) -> str:
+    async def _turn(self, text: str) -> str:
+        return await self._asked_for(text, False, lambda piece: None)
+
+    async def _streamed(self, text: str, seen: Seen) -> str:
+        return await self._asked_for(text, True, seen)
+
+    async def _asked_for(self, text: str | None, stream: bool, seen: Seen) -> str:
         with spoken_by(self._request):
             if text is not None:
                 self.history.append(self._wire.user(text))
@@ -209,12 +188,6 @@ class RawChat(Chat):
             await held(reply.close())
 
 
-@contextmanager
-def subagent_of(request: TurnRequest | None) -> Iterator[None]:
-    with spoken_by(request), subagent():
-        yield
-
-
 class RawDriver(Driver):
     """A client of openai or anthropic, in one protocol."""
 
@@ -226,11 +199,7 @@ class RawDriver(Driver):
         self._client: Any = None
         self._runner: asyncio.Runner | None = None
         if not is_async:
-            self.cannot: Mapping[str, str] = {
-                "test_cancelled_while_memory_is_awaited": NO_CANCELLATION,
-                "test_cancelled_before_the_model_says_anything": NO_CANCELLATION,
-                "test_cancelled_in_the_middle_of_a_stream": NO_CANCELLATION,
-            }
+            self.cannot = lacking(cancel=NO_CANCELLATION)
 
     @contextmanager
     def chat(self, house: House, model: StubModel, request: TurnRequest | None) -> Iterator[Chat]:
@@ -242,7 +211,7 @@ class RawDriver(Driver):
     def client(self, url: str) -> Any:
         """One for all tests: making one costs a TLS context."""
         if self._client is None:
-            self._client = self._kind(base_url=url, api_key="sk-" + "stub" * 5, max_retries=0)
+            self._client = self._kind(base_url=url, api_key=KEY, max_retries=0)
         return self._client
 
     def runner(self) -> asyncio.Runner:

@@ -13,8 +13,9 @@ from honcho_actors import TurnRequest
 from honcho_actors.integrations import talking
 from honcho_actors.integrations.agent_framework import MemoryProvider
 from tests.integrations.agent_framework_driver import StubClient
+from tests.integrations.driving import SCHEMA
 from tests.integrations.keeper import Held, House
-from tests.integrations.raw import SCHEMA, subagent_of
+from tests.integrations.looping import subagent_of
 from tests.support.stub_model import Asked, Say, StubModel
 
 ANN_TALKS = TurnRequest(session_key="garden", user="ann")

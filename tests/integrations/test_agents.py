@@ -29,7 +29,7 @@ from honcho_actors.integrations.agents import Remembering
 from tests.integrations.agents_driver import LOOK_UP, QUIET, agent_of
 from tests.integrations.driving import FOUND, STATIC, TOOL, with_a_tool
 from tests.integrations.keeper import ANN, Held, House
-from tests.integrations.raw import subagent_of
+from tests.integrations.looping import subagent_of
 from tests.support.stub_model import Asked, Say, StubModel
 
 ANN_TALKS = TurnRequest(session_key="garden", user="ann")

@@ -18,10 +18,10 @@ from pydantic import BaseModel
 from honcho_actors import TurnRequest
 from honcho_actors.integrations import talking
 from honcho_actors.integrations.langchain import MemoryMiddleware
-from tests.integrations.driving import FOUND, STATIC, TOOL, with_a_tool
+from tests.integrations.driving import FOUND, SCHEMA, STATIC, TOOL, with_a_tool
 from tests.integrations.keeper import ANN, Held, House
 from tests.integrations.langchain_driver import LOOK_UP, StubChat, given
-from tests.integrations.raw import SCHEMA, subagent_of
+from tests.integrations.looping import subagent_of
 from tests.support.stub_model import Asked, Say, StubModel
 
 ANN_TALKS = TurnRequest(session_key="garden", user="ann")

@@ -19,10 +19,10 @@ from pydantic_ai.providers.openai import OpenAIProvider
 from honcho_actors import TurnRequest
 from honcho_actors.integrations import talking
 from honcho_actors.integrations.pydantic_ai import MemoryCapability
-from tests.integrations.driving import FOUND, STATIC, TOOL, with_a_tool
+from tests.integrations.driving import FOUND, SCHEMA, STATIC, TOOL, with_a_tool
 from tests.integrations.keeper import ANN, Held, House, settled
+from tests.integrations.looping import Left, subagent_of
 from tests.integrations.pydantic_driver import LOOK_UP
-from tests.integrations.raw import SCHEMA, Left, subagent_of
 from tests.support.stub_model import Asked, Say, StubModel
 
 ANN_TALKS = TurnRequest(session_key="garden", user="ann")
