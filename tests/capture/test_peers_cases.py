@@ -10,6 +10,7 @@ import time
 from pathlib import Path
 from typing import Any
 
+from honcho_actors.capture.clocks import Reading, read_clock
 from honcho_actors.model import ReceiptState
 from tests.capture.test_field_cases_e import until
 from tests.support.capture_rig import Rig, said, stored, texts, turn
@@ -95,13 +96,25 @@ def test_sigkill_in_an_outage_loses_none_of_15_turns(honcho: str, workspace: str
 def test_a_commit_later_than_the_settle_time_is_noticed_counted_and_named(
     honcho: str, workspace: str, state: Path
 ) -> None:
+    """The clock by which the server must have settled is moved by hand; only the commit itself is really late."""
     late = [{"fault": "late_commit", "on": ["add_messages"], "delay": 3.0, "times": 1}]
-    with (
-        faults(honcho, late) as proxy,
-        Rig(state, proxy.url, workspace=workspace, settle_time=0.4, delivery_timeout=0.3) as rig,
-    ):
+    shift = [0.0]
+
+    def clock() -> Reading:
+        now = read_clock()
+        return Reading(now.boot, now.seconds + shift[0], now.wall_us)
+
+    more: dict[str, Any] = {"settle_time": 3600.0, "delivery_timeout": 0.3}
+    ports = {"read_clock": clock, "sweep_every": 0.3}
+    with faults(honcho, late) as proxy, Rig(state, proxy.url, workspace=workspace, ports=ports, **more) as rig:
         receipt = rig.capture.capture(turn(1))
+        assert until(lambda: rig.capture.status()["waiting"] == {"settling": 1})
+        rig.change(delivery_timeout=30.0)
+        shift[0] = 4_000.0
+        rig.capture.nudge()
         assert receipt.wait("delivered", 30.0) is ReceiptState.DELIVERED
+        assert until(lambda: len(stored(honcho, "s", workspace)) == 4)
+        shift[0] = 400_000.0
         assert until(lambda: rig.capture.status().get("doubled") == 2)
     deliveries = [message["metadata"]["delivery_id"] for message in stored(honcho, "s", workspace)]
     assert len(deliveries) == 4
