@@ -42,7 +42,7 @@ BUDGET: Final = 3.0
 DELIVERED_WITHIN: Final = 40.0
 SETTLE_TIME: Final = 2.0
 PATIENCE: Final = 10.0
-"""Seconds within which a status comes to say what has happened already; a figure that does not come is told as it is."""
+"""Seconds within which a status comes to say what has happened; a figure that does not come is told as it is."""
 WITHHELD: Final = "(withheld: it holds a credential)"
 
 
