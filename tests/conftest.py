@@ -26,13 +26,13 @@ sys.dont_write_bytecode = False
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 
 LONG = (
+    "integrations/test_adapters.py",
     "soak/test_soak.py",
     "demo/test_demo.py",
     "integrations/test_docs.py",
     "kill/test_kill.py",
     "integrations/test_mcp.py",
     "runtime/test_faults.py",
-    "integrations/test_adapters.py",
     "life/test_field_cases.py",
     "capture/test_field_cases_e.py",
     "supervision/test_typing.py",

@@ -97,7 +97,7 @@ def test_a_commit_later_than_the_settle_time_is_noticed_counted_and_named(
     honcho: str, workspace: str, state: Path
 ) -> None:
     """The clock by which the server must have settled is moved by hand; only the commit itself is really late."""
-    late = [{"fault": "late_commit", "on": ["add_messages"], "delay": 3.0, "times": 1}]
+    late = [{"fault": "late_commit", "on": ["add_messages"], "delay": 3.2, "times": 1}]
     shift = [0.0]
 
     def clock() -> Reading:
