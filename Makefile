@@ -98,7 +98,7 @@ proxy-load: setup-dev
 # walk (two minutes). Installs chromium and prometheus from Debian's packages where they are not there.
 test-system: setup-dev
 	@.ci/need-system
-	@HONCHO_SYSTEM=1 $(PY) -m pytest $(SUITE) tests/system
+	@HONCHO_SYSTEM=1 $(PY) -m pytest $(SUITE) -n 2 tests/system
 
 lock:
 	@.ci/lock

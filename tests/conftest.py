@@ -20,7 +20,7 @@ import pytest
 SHARED = Path(__file__).resolve().parent.parent.parent / "shared"
 """Material that may stand beside the clone; a test that reads it skips, with the reason, where it is absent."""
 
-# Hundreds of tests start processes of ours, and pytest rewrites five hundred files: with what was compiled kept beside
+# Hundreds of tests start processes of ours, and pytest rewrites every file of tests: with what was compiled kept beside
 # the sources (git ignores it) that is done once and not every time, whatever this machine's habit is.
 sys.dont_write_bytecode = False
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
