@@ -117,7 +117,7 @@ def test_300_actors_killed_in_mid_call_cost_the_neighbours_nothing() -> None:
     finally:
         on_loop(honcho.aclose())
         on_loop(stub.__aexit__())
-        assert runtime.close(10)
+        assert runtime.close(30)
 
 
 async def test_a_killed_call_closes_its_socket_at_once() -> None:

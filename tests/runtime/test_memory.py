@@ -251,8 +251,8 @@ class TestLife:
 
     def test_a_closed_runtime_answers_off_and_may_be_closed_again(self, make: MakeMemory, server: str) -> None:
         memory = make(server, workspace="closing")
-        assert memory.close(5.0) is True
-        assert memory.close(5.0) is True
+        assert memory.close(30.0) is True
+        assert memory.close(30.0) is True
         assert memory.context(ask("one")).reason is Reason.CLOSED
         receipt = memory.capture(say("one"))
         assert (receipt.state, receipt.reason) == (ReceiptState.SKIPPED, SkipReason.CLOSED)

@@ -103,6 +103,6 @@ def test_every_ask_is_answered_whatever_happens_and_afterwards_all_is_well(caplo
     eventually(lambda: runtime.abandoned_count == 0, 30)
     for name in names:
         assert runtime.registry.via(name).ask("well", timeout=30) == "well"
-    assert tree.stop(10.0)
+    assert tree.stop(30.0)
     assert not runtime.lives
     assert runtime.close()

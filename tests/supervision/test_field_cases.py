@@ -247,7 +247,7 @@ def test_case_115_children_do_not_outlive_their_parent(rt: ThreadRuntime) -> Non
     parent.which_child("manager").ref.kill()
     eventually(lambda: not any(child.is_alive() for child in children))
     eventually(lambda: parent.count_children().active == 2)
-    assert parent.stop(5.0) is True
+    assert parent.stop(30.0) is True
     assert not rt.lives
     assert not [thread for thread in threading.enumerate() if "manager" in thread.name]
 

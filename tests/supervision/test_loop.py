@@ -407,7 +407,7 @@ def test_a_loop_that_is_stopped_twice_or_from_within_still_winds_up(caplog: pyte
     assert rt.loop.submit(asyncio.sleep(0, "goes on")).get(timeout=30) == "goes on"
     place.stop()
     place.stop()
-    assert rt.close(10)
+    assert rt.close(30)
     assert closed == ["hook"]
     assert "Event loop stopped" not in caplog.text
 

@@ -86,4 +86,4 @@ def test_5000_actors_killed_at_random_phases_leave_no_asker_no_neighbour_and_no_
     finally:
         on_loop(honcho.aclose()).get(timeout=30)
         on_loop(stub.__aexit__()).get(timeout=30)
-        assert runtime.close(10)
+        assert runtime.close(30)

@@ -70,7 +70,7 @@ class Rig:
     def close(self) -> None:
         """Stops in order: nothing more is taken, what was handed over is written."""
         self.capture.close()
-        assert self.tree.stop(10.0)
+        assert self.tree.stop(30.0)
         self.runtime.close(5.0)
 
     def change(self, **settings: Any) -> None:

@@ -34,7 +34,7 @@ from supervision import (
 from supervision.events import Happening, Report
 
 RUNTIMES = ("threads", "loop", "sim")
-PATIENCE = 10.0
+PATIENCE = 30.0
 """Real seconds after which something that should have happened has not."""
 
 

@@ -29,7 +29,7 @@ from supervision.spec_errors import SupervisionError
 from tests.supervision.support.model import Model, Path, World
 from tests.supervision.support.treemachine import TreeMachine
 
-PATIENCE = 10.0
+PATIENCE = 30.0
 
 
 class _Told(Exception):
