@@ -164,12 +164,12 @@ class OpenTurn:
             return None
         text = answer if isinstance(answer, str) and answer.strip() else None
         with self._lock:
+            self._ready = None
             before = self._stage
             if before in _ENDED or (text is None and before is _Stage.UNANSWERED):
                 return self.receipt
             self._stage = _Stage.UNANSWERED if text is None else _Stage.ANSWERED
             prompt, self._prompt = self._prompt, ()
-            self._ready = None
         if text is None and not prompt:
             return self.receipt
         if text is not None:
