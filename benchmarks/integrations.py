@@ -2,7 +2,8 @@
 
 Every driver of the adapters' test suite talks with a model on loopback: two conversations by turns, one of a person who
 is known and warm, one of nobody, whose calls go out untouched. What an adapter adds is the median of the differences of
-two neighbouring turns, of which now the one and now the other comes first. After ten turns both begin a new history: a
+two neighbouring turns, of which now the one and now the other comes first; a turn begins when what was said before has
+been delivered, as with people, who take seconds. After ten turns both begin a new history: a
 framework's own work grows with the history, and would bury what is measured. The proxy is a process of its own, beside
 the same client asking the model directly. A prefix is stable when a model call's system text and messages are the
 beginning of the next call's, to the byte. An import is measured in a fresh interpreter, from the statement to its end.
@@ -50,6 +51,10 @@ BEGUN: Final = time.perf_counter()
 IMPORT_MEMORY: Final = "from honcho_actors import Memory"
 LENGTH: Final = 10
 """Turns of one conversation while costs are measured."""
+FLUSHED: Final = 20.0
+"""Seconds for a delivery: what was said is with the server, here one in this process, before the next turn begins."""
+PAUSE: Final = 0.02
+"""Seconds between two turns through the proxy, for the same reason: people take longer."""
 
 
 @contextmanager
@@ -74,6 +79,7 @@ def added(driver: Driver, model: StubModel, rounds: int) -> tuple[float, float]:
                         times = time.perf_counter(), time.process_time()
                         chat.say(f"{ASKED} ({number})")
                         took[chat] = time.perf_counter() - times[0], time.process_time() - times[1]
+                        assert home.memory.flush(FLUSHED)
                     model.seen.clear()
                     if begin:
                         clock.append(took[ann][0] - took[nobody][0])
@@ -134,6 +140,7 @@ def proxied(model: StubModel, rounds: int) -> dict[str, float]:
             times.append(time.perf_counter())
             through.chat.completions.create(model="stub", messages=messages, extra_headers=named)
             times.append(time.perf_counter())
+            time.sleep(PAUSE)
             plain, passed, remembered = (later - earlier for earlier, later in pairwise(times))
             passing.append(passed - plain)
             memory.append(remembered - plain)
