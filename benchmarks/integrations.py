@@ -8,8 +8,9 @@ framework's own work grows with the history, and would bury what is measured. Th
 the same client asking the model directly. A prefix is stable when a model call's system text and messages are the
 beginning of the next call's, to the byte. An import is measured in a fresh interpreter, from the statement to its end.
 
-Under load the differences of neighbours scatter: the load stands in the output, and beside each time on the clock the
-processor time of this process, model and background threads included. Each part is told on stderr when it is done.
+Costs are measured with the model in a process of its own. Under load the differences of neighbours scatter: the load
+stands in the output, and beside each time on the clock the processor time of this process, background threads included.
+Each part is told on stderr when it is done.
 """
 
 from __future__ import annotations
@@ -57,6 +58,22 @@ PAUSE: Final = 0.02
 """Seconds between two turns through the proxy, for the same reason: people take longer."""
 
 
+class Elsewhere(StubModel):
+    """The stub model in a process of its own: no host has its model in the interpreter that memory works in."""
+
+    def __enter__(self) -> Elsewhere:
+        command = [sys.executable, "-u", "-m", "tests.support.stub_model", "--port", "0"]
+        self._process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+        assert self._process.stdout is not None
+        address = self._process.stdout.readline().split("/v1")[0]
+        self.port = int(address.rsplit(":", 1)[1])
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._process.terminate()
+        self._process.communicate(timeout=20)
+
+
 @contextmanager
 def known(**settings: Any) -> Iterator[House]:
     """A runtime that has Ann's conversation warm and reads nothing meanwhile."""
@@ -68,7 +85,6 @@ def known(**settings: Any) -> Iterator[House]:
 
 def added(driver: Driver, model: StubModel, rounds: int) -> tuple[float, float]:
     """Milliseconds that memory adds to a turn of one model call, at the median: on the clock, and of the processor."""
-    model.script = echo
     clock, cpu = [], []
     with known() as home:
         for begin in range(0, rounds + LENGTH, LENGTH):  # one conversation more: in the first one, things are loaded
@@ -80,7 +96,6 @@ def added(driver: Driver, model: StubModel, rounds: int) -> tuple[float, float]:
                         chat.say(f"{ASKED} ({number})")
                         took[chat] = time.perf_counter() - times[0], time.process_time() - times[1]
                         assert home.memory.flush(FLUSHED)
-                    model.seen.clear()
                     if begin:
                         clock.append(took[ann][0] - took[nobody][0])
                         cpu.append(took[ann][1] - took[nobody][1])
@@ -120,7 +135,6 @@ def prefix(driver: Driver, model: StubModel) -> dict[str, Any]:
 
 def proxied(model: StubModel, rounds: int) -> dict[str, float]:
     """Milliseconds that the proxy adds: with memory, and for a request that passes through."""
-    model.script = echo
     with (
         tempfile.TemporaryDirectory(prefix="bench-") as name,
         Server(keeper()) as honcho,
@@ -144,7 +158,6 @@ def proxied(model: StubModel, rounds: int) -> dict[str, float]:
             plain, passed, remembered = (later - earlier for earlier, later in pairwise(times))
             passing.append(passed - plain)
             memory.append(remembered - plain)
-            model.seen.clear()
         direct.close()
         through.close()
     return {
@@ -155,9 +168,15 @@ def proxied(model: StubModel, rounds: int) -> dict[str, float]:
 
 def imported(code: str, rounds: int) -> float:
     """Milliseconds of a statement in a fresh interpreter, at the median."""
+    # As pip leaves a package: with compiled files. The first run makes them where they are not there.
+    environment = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
     command = f"import time\nbegun = time.perf_counter()\n{code}\nprint((time.perf_counter() - begun) * 1000)"
     took = [
-        float(subprocess.run([sys.executable, "-c", command], check=True, capture_output=True, text=True).stdout)
+        float(
+            subprocess.run(
+                [sys.executable, "-c", command], check=True, capture_output=True, text=True, env=environment
+            ).stdout
+        )
         for _ in range(rounds + 1)
     ]
     return round(statistics.median(took[1:]), 1)
@@ -175,8 +194,8 @@ def measure(quick: bool, names: list[str] | None) -> dict[str, Any]:
     for name, code in (("import_bare_ms", "import honcho_actors"), ("import_memory_ms", IMPORT_MEMORY)):
         found[name] = imported(code, 5 if quick else 15)
         told(name, found[name])
-    with StubModel() as model:
-        through = proxied(model, 2 * rounds)
+    with StubModel() as model, Elsewhere() as elsewhere:
+        through = proxied(elsewhere, 2 * rounds)
         told("proxy", through)
         found |= through
         costs, cpu, prefixes = {}, {}, {}
@@ -185,7 +204,8 @@ def measure(quick: bool, names: list[str] | None) -> dict[str, Any]:
                 continue
             driver = one.driver
             if not driver.name.startswith("proxy"):
-                costs[driver.name], cpu[driver.name] = added(driver, model, rounds)
+                costs[driver.name], cpu[driver.name] = added(driver, elsewhere, rounds)
+                driver.close()  # its client belongs to that model
                 told(f"{driver.name}, added ms on the clock, of the processor", (costs[driver.name], cpu[driver.name]))
             prefixes[driver.name] = prefix(driver, model)
             told(f"{driver.name}, prefix", prefixes[driver.name])

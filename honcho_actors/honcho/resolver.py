@@ -13,7 +13,7 @@ import ipaddress
 import socket
 import threading
 from collections.abc import Callable, Iterable
-from queue import SimpleQueue
+from queue import Empty, SimpleQueue
 from typing import Any, TypeVar
 
 T = TypeVar("T")
@@ -28,6 +28,8 @@ MAX_THREADS = 3
 STALE_WAIT = 1.0
 """Seconds that a call waits for a new answer while it holds an old one."""
 MAX_NAMES = 64
+LOOK_EVERY = 5.0
+"""Seconds after which a thread that is asked nothing looks whether its loop is still there."""
 
 
 class ResolveError(OSError):
@@ -47,6 +49,7 @@ class Resolver:
         self._lookup = lookup
         self._queue: SimpleQueue[tuple[str, int, asyncio.AbstractEventLoop] | None] = SimpleQueue()
         self._threads = 0
+        self._loop: asyncio.AbstractEventLoop | None = None
         self._closed = False
         self._asked_at: dict[tuple[str, int], float] = {}
         self._pending: dict[tuple[str, int], asyncio.Future[list[Address]]] = {}
@@ -97,6 +100,7 @@ class Resolver:
     def _ask(self, key: tuple[str, int], loop: asyncio.AbstractEventLoop) -> asyncio.Future[list[Address]]:
         if self._closed:
             raise ResolveError("the client is closed")
+        self._loop = loop
         pending = self._pending.get(key)
         now = loop.time()
         stuck = pending is not None and now - self._asked_at[key] > STUCK_AFTER
@@ -119,7 +123,15 @@ class Resolver:
         threading.Thread(target=self._serve, name="honcho-resolver", daemon=True).start()
 
     def _serve(self) -> None:
-        while (job := self._queue.get()) is not None:
+        while True:
+            try:
+                job = self._queue.get(timeout=LOOK_EVERY)
+            except Empty:
+                if self._loop is not None and self._loop.is_closed():
+                    return  # it was given up without a word: nobody asks any more
+                continue
+            if job is None:
+                return
             host, port, loop = job
             answer: list[Address] | ResolveError
             try:

@@ -42,6 +42,22 @@ async def settle(condition: Callable[[], bool]) -> None:
 # -- construction --------------------------------------------------------------------------------------------------
 
 
+def test_the_thread_of_a_resolver_that_was_given_up_with_its_loop_ends(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("honcho_actors.honcho.resolver.LOOK_EVERY", 0.01)
+    answered_by: list[threading.Thread] = []
+
+    def lookup(host: str, port: int) -> list[Address]:
+        answered_by.append(threading.current_thread())
+        return [(socket.AF_INET, ("127.0.0.1", port))]
+
+    async def ask() -> list[Address]:
+        return await Resolver(lookup).resolve("honcho.internal", 80)
+
+    assert asyncio.run(ask()) == [(socket.AF_INET, ("127.0.0.1", 80))]
+    answered_by[0].join(30)
+    assert not answered_by[0].is_alive()
+
+
 def test_building_a_client_touches_no_network_no_certificate_and_no_loop() -> None:
     before = threading.active_count()
     honcho = HonchoClient(endpoint("http://somewhere.internal"))
