@@ -158,6 +158,7 @@ class PoolTransport(httpx.AsyncBaseTransport):
     ) -> None:
         self.resolver = resolver
         self._ssl_context = ssl_context
+        self._making_tls: asyncio.Future[ssl.SSLContext] | None = None
         self._trust_env = trust_env
         self._keep_alive = keep_alive
         self._max_idle = max_idle
@@ -282,15 +283,25 @@ class PoolTransport(httpx.AsyncBaseTransport):
             self._sweep = loop.call_later(wait, self._drop_expired, loop)
 
     async def _tls(self) -> ssl.SSLContext:
-        """Built when https is first asked for, and off the loop: reading the certificates takes 20 ms."""
+        """Built when https is first asked for, once for all who ask, and off the loop: reading the certificates takes
+        20 ms. A failure is theirs who wait for it; the next call tries again."""
         if self._ssl_context is None:
-            self._ssl_context = await on_daemon_thread(self._make_tls)
+            if self._making_tls is None or self._making_tls.done():
+                self._making_tls = asyncio.ensure_future(on_daemon_thread(self._make_tls))
+                self._making_tls.add_done_callback(_retrieved)
+            self._ssl_context = await asyncio.shield(self._making_tls)
         return self._ssl_context
 
     def _make_tls(self) -> ssl.SSLContext:
         context = httpx.create_ssl_context(trust_env=self._trust_env)
         context.set_alpn_protocols(["http/1.1"])
         return context
+
+
+def _retrieved(made: asyncio.Future[ssl.SSLContext]) -> None:
+    """Whoever waited for it may be gone."""
+    if not made.cancelled():
+        made.exception()
 
 
 def _origin(endpoint: Endpoint) -> httpcore.Origin:

@@ -21,6 +21,7 @@ import pytest
 from honcho_actors.honcho.client import HonchoClient, OutMessage
 from honcho_actors.honcho.outcomes import Call, FailureKind, Ok
 from honcho_actors.honcho.resolver import Address, ResolveError, Resolver, system_lookup
+from honcho_actors.honcho.transport import PoolTransport
 from tests.support.calls import client, endpoint, failure, read_context, text, value, within
 from tests.support.stub_honcho import Answer, Raw, Said, Seen, StubHoncho
 
@@ -64,6 +65,29 @@ def test_building_a_client_touches_no_network_no_certificate_and_no_loop() -> No
     assert threading.active_count() == before
     assert honcho.transport._ssl_context is None
     honcho.transport.abort_all()
+
+
+async def test_calls_over_tls_that_begin_together_read_the_certificates_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    made: list[ssl.SSLContext] = []
+    failing = True
+
+    def make(**_: Any) -> ssl.SSLContext:
+        made.append(ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT))
+        if failing:
+            raise OSError("no certificates")
+        return made[-1]
+
+    monkeypatch.setattr("httpx.create_ssl_context", make)
+    pool = PoolTransport(Resolver())
+    results = await asyncio.gather(*(pool._tls() for _ in range(50)), return_exceptions=True)
+    assert [type(one) for one in results] == [OSError] * 50
+    assert len(made) == 1
+    failing = False
+    gone = asyncio.create_task(pool._tls())
+    await asyncio.sleep(0)
+    gone.cancel()  # who no longer waits takes nothing from the others
+    assert set(await asyncio.gather(*(pool._tls() for _ in range(50)))) == {made[1]}
+    assert len(made) == 2
 
 
 async def test_a_closed_client_answers_with_a_value() -> None:
