@@ -161,6 +161,7 @@ class _Demo:
         screen.phase("conversation", "a conversation: the first turn waits for memory once, the others do not")
         self._turns(parts.known)
         self._flush()
+        self._goes_idle(parts.known)
         screen.phase("new_conversation", "a new conversation with a person who is known already: warm from the start")
         new = self._turns(parts.new_conversation)
         self._flush()
@@ -318,20 +319,33 @@ class _Demo:
             if conversation.key in self._said
         ]
 
+    def _goes_idle(self, steps: tuple[Step, ...]) -> None:
+        """These conversations rest: memory reads once more what is known now, as a host would have it do."""
+        for key, user in dict.fromkeys((step.conversation.key, step.conversation.user) for step in steps):
+            self._runtime.ask("refresh", session_key=key, user=user)
+        end = time.monotonic() + PATIENCE
+        quiet = 0
+        while quiet < 3 and time.monotonic() < end:
+            time.sleep(0.1)
+            quiet = 0 if self._metrics()["honcho_actors_refresh_in_progress", ""] else quiet + 1
+
     def _scrape(self) -> dict[tuple[str, str], float]:
         """(name, labels) -> value of the running process; kept, because the next process counts from zero."""
+        found = self._metrics()
+        self._scrapes.append(found)
+        return found
+
+    def _metrics(self) -> dict[tuple[str, str], float]:
         try:
             reply = httpx.get(str(self._status()["endpoints"]["metrics"]), timeout=5.0, trust_env=False)
             reply.raise_for_status()
         except (httpx.HTTPError, httpx.InvalidURL) as error:
             raise ProcessFailed(f"the metrics could not be scraped ({type(error).__name__})") from None
-        found = {
+        return {
             (sample.name, ",".join(f"{key}={value}" for key, value in sorted(sample.labels.items()))): sample.value
             for family in text_string_to_metric_families(reply.text)
             for sample in family.samples
         }
-        self._scrapes.append(found)
-        return found
 
     def _sum(self, name: str, **labels: str) -> int:
         wanted = {f"{key}={value}" for key, value in labels.items()}

@@ -144,6 +144,11 @@ def _prewarm(memory: Memory, asked: dict[str, Any]) -> dict[str, Any]:
     return {"started": True}
 
 
+def _refresh(memory: Memory, asked: dict[str, Any]) -> dict[str, Any]:
+    memory.refresh(_request(asked))
+    return {"started": True}
+
+
 def _search(memory: Memory, asked: dict[str, Any]) -> dict[str, Any]:
     found = memory.search(str(asked["query"]), asked.get("scope", "session"), asked.get("key"))
     return {"documents": [asdict(one) for one in found]}
@@ -155,5 +160,6 @@ _DO: Final[Mapping[str, Callable[[Memory, dict[str, Any]], dict[str, Any]]]] = {
     "flush": _flush,
     "status": _status,
     "prewarm": _prewarm,
+    "refresh": _refresh,
     "search": _search,
 }
