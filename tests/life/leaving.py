@@ -57,9 +57,9 @@ def turn(memory: Memory, key: str = "one", budget: float = 30.0) -> Context:
     return memory.context(TurnRequest(session_key=key, user="ines", query="where were we?"), budget)
 
 
-def close(memory: Memory, timeout: float = CLOSE) -> bool:
+def close(memory: Memory, timeout: float = CLOSE, beside: Lateness | None = None) -> bool:
     """Closes, and says whether that kept its timeout, beside how late a plain wait was meanwhile."""
-    with Lateness() as control:
+    with beside or Lateness() as control:
         begun = time.monotonic()
         ended = memory.close(timeout)
         took = time.monotonic() - begun
@@ -184,8 +184,10 @@ def close_with_a_blocked_loop() -> None:
 def close_in_atexit() -> None:
     """A host that closes in an exit handler of its own, registered before memory was started."""
     later: list[Memory] = []
-    atexit.register(lambda: close(later[0]))
+    control = Lateness()
+    atexit.register(lambda: close(later[0], beside=control))
     later.append(started())
+    control.__enter__()
     leaves()
 
 
